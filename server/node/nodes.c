@@ -548,8 +548,10 @@ static enum status check_identify(const struct node_entry *entry,
 	return STATUS_OK;
 }
 
-/* Keeps the former machine's claims: another machine of that name proves nothing about its mounts. */
-static void keep_claims(struct change *change, const struct node_entry *entry, int64_t now_ms)
+/* Keeps the former machine's claims: another machine of that name proves nothing about its mounts. If they
+ * are many, the first ones are stored ahead of @change: without it they only need an attestation. */
+static enum status keep_claims(struct server *server, struct change *change, const struct node_entry *entry,
+			       int64_t now_ms, struct error *err)
 {
 	const struct claim_entry *claim;
 
@@ -561,7 +563,10 @@ static void keep_claims(struct change *change, const struct node_entry *entry, i
 		kept.other_machine = true;
 		kept.modify_time_ms = now_ms;
 		change_put_claim(change, &kept);
+		if (change->n >= CHANGE_OBJECTS_MAX / 2)
+			TRY(change_commit(server, change, NULL, NULL, err));
 	}
+	return STATUS_OK;
 }
 
 static enum status handle_identify(struct server *server, struct rpc_call *call,
@@ -581,7 +586,7 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	*node = entry->node;
 	node->modify_time_ms = clock_realtime_ms();
 	if (!str_eq(node->machine, request->machine)) {
-		keep_claims(&change, entry, node->modify_time_ms);
+		TRY(keep_claims(server, &change, entry, node->modify_time_ms, err));
 		node_end_boot(node, node->modify_time_ms); /* the new machine cannot be in it */
 		if (entry->is_unreported)		   /* nor report what the former one holds */
 			history_add_missing(server, &change);

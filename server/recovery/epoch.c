@@ -39,8 +39,12 @@ enum {
 	NAMED_MAX = 3,
 	NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3),
 	OBJECT_SIZE = 512,
-	ALIKE_MAX = 8, /* live claims of one allocation on one volume */
+	ALIKE_MAX = 8,	       /* live claims of one allocation on one volume */
+	ALLOC_CLAIMS_MAX = 64, /* of one allocation */
 };
+
+_Static_assert((int)ALLOC_CLAIMS_MAX + (int)ALLOC_VOLUMES_MAX + 8 <= (int)CHANGE_OBJECTS_MAX,
+	       "the end of an allocation is one change, also with claims that are granted");
 
 /* Nodes of which the server does not even know the names. */
 static enum status check_missing(struct server *server, const struct volume *volume, struct error *err)
@@ -575,25 +579,31 @@ static enum status check_known(const struct claim *known, const struct claim *re
 	return STATUS_OK;
 }
 
-/* Counts the live claims of the allocation, which may be collected, on the volume. *@ret_is_in_report: this
- * report has named one. */
-static size_t count_alike(const struct session *session, const struct claim *reported, bool *ret_is_in_report)
+/* Live claims of an allocation, which may be collected. */
+struct alike {
+	size_t n_of_alloc;
+	size_t n;	   /* of these on one volume */
+	bool is_in_report; /* it has named one of those */
+};
+
+static void count_alike(const struct session *session, const struct claim *reported, struct alike *ret)
 {
 	const struct node_entry *node = state_node(&session->server->state, session->node_id);
 	const struct claim_entry *entry;
-	size_t n = 0;
 
-	*ret_is_in_report = false;
-	LIST_FOREACH (entry, &node->claims, of_node)
-		if (claim_is_live(&entry->claim) &&
-		    str_eq(entry->claim.allocation_id, reported->allocation_id) &&
-		    str_eq(entry->claim.volume_id, reported->volume_id) &&
-		    str_eq(entry->claim.namespace, reported->namespace) &&
-		    entry->claim.mode == reported->mode) {
-			n++;
-			*ret_is_in_report |= entry->reported_by == session->serial;
-		}
-	return n;
+	*ret = (struct alike){.n = 0};
+	LIST_FOREACH (entry, &node->claims, of_node) {
+		const struct claim *claim = &entry->claim;
+
+		if (!claim_is_live(claim) || !str_eq(claim->allocation_id, reported->allocation_id))
+			continue;
+		ret->n_of_alloc++;
+		if (!str_eq(claim->volume_id, reported->volume_id) ||
+		    !str_eq(claim->namespace, reported->namespace) || claim->mode != reported->mode)
+			continue;
+		ret->n++;
+		ret->is_in_report |= entry->reported_by == session->serial;
+	}
 }
 
 /* An allocation holds a volume once, @is_held; what it held in other boots, or before its node went back in
@@ -603,16 +613,21 @@ static size_t count_alike(const struct session *session, const struct claim *rep
 static enum status check_alike(const struct session *session, const struct claim *reported, bool is_held,
 			       struct error *err)
 {
-	bool is_in_report;
-	size_t n = count_alike(session, reported, &is_in_report);
+	struct alike alike;
 
-	if (n < ALIKE_MAX && !(is_held && is_in_report))
+	count_alike(session, reported, &alike);
+	if (alike.n_of_alloc >= ALLOC_CLAIMS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "node %s reports more than %d claims for allocation %s: claim %s is not "
+				 "adopted",
+				 reported->node_id, ALLOC_CLAIMS_MAX, reported->allocation_id, reported->id);
+	if (alike.n < ALIKE_MAX && !(is_held && alike.is_in_report))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_ALREADY_EXISTS, 0,
 		"node %s reports that it holds volume %s/%s %s for allocation %s: claim %s is not adopted",
 		reported->node_id, reported->namespace, reported->volume_id,
-		n < ALIKE_MAX ? "twice" : "again and again", reported->allocation_id, reported->id);
+		alike.n < ALIKE_MAX ? "twice" : "again and again", reported->allocation_id, reported->id);
 }
 
 static enum status check_unknown(struct session *session, struct claim *reported,
@@ -722,6 +737,11 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	if (status != STATUS_OK || is_held_already(known ? &known->claim : NULL))
 		return status;
 	if (!known && check_unknown(session, &reported, ticket, &storage, err) != STATUS_OK) {
+		epoch_refuse_claim(session, err);
+		return STATUS_OK;
+	}
+	if (known && !claim_is_live(&known->claim) &&
+	    check_alike(session, &known->claim, true, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/rate_counted.h"
 #include "base/uuid.h"
+#include "model/pb.h"
 #include "node/session.h"
 #include "recovery/new_epoch.h"
 #include "state/keys.h"
@@ -1510,4 +1511,84 @@ CLUSTER_TEST(a_believed_mount_delays_registrations_of_its_profile)
 		     "may be this storage");
 	assert_ok(register_volume(f, &f->operator, & err));
 	assert_ok(register_disk(f, &f->operator, "more", "wwn-0x2", &err));
+}
+
+enum { REQUESTED = 13 };
+
+/* Reports a further claim of each volume of allocation 1, which needs no ticket: it asks for them. */
+static void claim_each_again(struct fixture *f, int round)
+{
+	ProtobufCBinaryData none[REQUESTED] = {{0}};
+	Holdfast__V1__Claim *claims[REQUESTED];
+	Holdfast__V1__NodeReport pb = V1(node_report, .claims = claims, .n_claims = REQUESTED,
+					 .tickets = none, .n_tickets = REQUESTED);
+
+	for (int i = 0; i < REQUESTED; i++) {
+		struct claim claim = ROW(.mode = CLAIM_WRITE, .access_mode = SINGLE_NODE_WRITER,
+					 .attachment_mode = ATTACHMENT_FILE_SYSTEM, .state = CLAIM_TAKEN,
+					 .namespace = "default", .plugin_id = "native", .profile = "disk",
+					 .allocation_id = ALLOC_1, .node_id = "n1", .boot_id = BOOT_1);
+
+		(void)str_format(claim.volume_id, sizeof(claim.volume_id), "v%d", i);
+		(void)str_format(claim.id, sizeof(claim.id), "0189dead-0000-7000-8000-%012d",
+				 100 + round * REQUESTED + i);
+		claims[i] = claim_to_pb(&claim);
+	}
+	provoke_report(f, &f->n1);
+	pb.epoch = f->n1.report_epoch;
+	fake_node_send_report(&f->n1, &pb);
+	UNTIL(f, has_reported(f, "n1"));
+	for (int i = 0; i < REQUESTED; i++)
+		holdfast__v1__claim__free_unpacked(claims[i], NULL);
+}
+
+CLUSTER_TEST(claims_that_a_node_invents_end_with_its_boot)
+{
+	Holdfast__V1__VolumeRequest requests[REQUESTED], *volumes[REQUESTED];
+	Holdfast__V1__Allocation alloc = V1(allocation, .id = ALLOC_1, .name = "app", .node_id = "n1",
+					    .volumes = volumes, .n_volumes = REQUESTED);
+	Holdfast__V1__RunAllocationRequest run = V1(run_allocation_request, .allocation = &alloc);
+	char names[REQUESTED][8], disk[24];
+	struct error err;
+
+	connect_both(f);
+	for (int i = 0; i < REQUESTED; i++) {
+		(void)str_format(names[i], sizeof(names[i]), "v%d", i);
+		(void)str_format(disk, sizeof(disk), "wwn-0x%x", 100 + i);
+		assert_ok(register_disk(f, &f->operator, names[i], disk, &err));
+		requests[i] = (Holdfast__V1__VolumeRequest)V1(
+			volume_request, .name = names[i], .source = names[i],
+			.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER);
+		volumes[i] = &requests[i];
+	}
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &run.base, NULL, &err));
+	UNTIL(f, f->n1.runs == 1);
+	for (int round = 0; round < 8; round++)
+		claim_each_again(f, round);
+	assert_int_equal(state_node(&f->server->state, "n1")->n_live, 64);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_true(f->n1.welcomed);
+	UNTIL(f, state_node(&f->server->state, "n1")->n_live == 0);
+}
+
+CLUSTER_TEST(of_two_freed_claims_of_one_allocation_a_report_brings_back_one)
+{
+	struct claim freed[2];
+
+	take_volume(f);
+	for (int i = 0; i < 2; i++) {
+		if (i > 0)
+			assert_int_equal(claim_for(&f->n1, ALLOC_1, &freed[i], NULL), STATUS_OK);
+		freed[i] = claim_of(f, ALLOC_1);
+		fake_node_send_released(&f->n1, &freed[i]);
+		UNTIL(f, state_volume(&f->server->state, "default", "db")->n_live == 0);
+		freed[i].state = CLAIM_TAKEN;
+	}
+	provoke_report(f, &f->n1);
+	report(f, &f->n1, f->n1.report_epoch, NULL, &freed[0], true);
+	report(f, &f->n1, f->n1.report_epoch, NULL, &freed[1], false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 1);
 }

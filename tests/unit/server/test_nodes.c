@@ -619,6 +619,27 @@ CLUSTER_TEST(the_connections_of_a_node_change_nothing_above_its_part_of_the_stor
 	assert_int_equal(node->pending_bytes, 0);
 }
 
+CLUSTER_TEST(a_node_with_more_claims_than_one_change_has_objects_is_identified)
+{
+	const struct claim_entry *claim;
+	char name[16], disk[24], id[UUID_TEXT_SIZE];
+	struct error err;
+
+	come_as(f, ID_1, BOOT_1);
+	for (int i = 0; i <= CHANGE_OBJECTS_MAX; i++) {
+		(void)str_format(name, sizeof(name), "v%d", i);
+		(void)str_format(disk, sizeof(disk), "wwn-0x%x", 1000 + i);
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-1%011d", i);
+		assert_ok(register_disk(f, &f->operator, name, disk, &err));
+		take_claim(f, &f->n1, name, id);
+	}
+	come_as(f, ID_2, BOOT_2);
+	assert_succeeds(identify(f, "n1", ID_2, &err), err);
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_2);
+	LIST_FOREACH (claim, &node_of(f, "n1")->claims, of_node)
+		assert_true(claim->claim.other_machine);
+}
+
 CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one)
 {
 	struct claim claim;
