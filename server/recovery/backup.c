@@ -223,23 +223,17 @@ static enum status backup_begin(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__BeginBackupRequest *request, struct error *err)
 {
 	cleanup(backup_freep) struct backup *backup = NULL;
-	enum status status = access_check(server, call, right_to(request), NULL, err);
 
-	if (status == STATUS_OK && server->backup && server->backup->worker)
+	TRY(access_check(server, call, right_to(request), NULL, err));
+	if (server->backup && server->backup->worker)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "a backup is being made already; try again in some seconds");
-	if (status == STATUS_OK) {
-		forget(server);
-		status = new_backup(server, &backup, err);
-	}
-	if (status == STATUS_OK && request->kit)
-		status = prepare_kit(backup, request, err);
-	if (status == STATUS_OK)
-		status = record(server, call, request->kit, err);
-	if (status == STATUS_OK)
-		status = worker_start(server->event, make, on_made, backup, &backup->worker, err);
-	if (status != STATUS_OK)
-		return status;
+	forget(server);
+	TRY(new_backup(server, &backup, err));
+	if (request->kit)
+		TRY(prepare_kit(backup, request, err));
+	TRY(record(server, call, request->kit, err));
+	TRY(worker_start(server->event, make, on_made, backup, &backup->worker, err));
 	backup->call = call;
 	server->backup = TAKE_PTR(backup);
 	return STATUS_OK;

@@ -210,30 +210,24 @@ enum status etcd_copy_in(const struct lead_settings *settings, const char *clust
 	struct filling filling = {.path = path, .status = STATUS_OK};
 	struct etcd_copy_result from;
 	struct etcd_copy_result to;
-	bool is_there = false;
-	enum status status = digest_copy(path, &from, err);
+	bool is_there;
 
-	if (status == STATUS_OK)
-		status = visit_begin(&visit, settings, cluster, err);
-	if (status == STATUS_OK)
-		status = etcd_copy_look(visit.kv, &is_there, err);
-	may_replace |= visit.kv && kv_etcd_retired_by(visit.kv)[0] != '\0'; /* its records were moved away */
-	if (status == STATUS_OK && is_there && !may_replace)
+	TRY(digest_copy(path, &from, err));
+	TRY(visit_begin(&visit, settings, cluster, err));
+	TRY(etcd_copy_look(visit.kv, &is_there, err));
+	may_replace |= kv_etcd_retired_by(visit.kv)[0] != '\0'; /* its records were moved away */
+	if (is_there && !may_replace)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"there is a store in etcd at %s: nothing was changed; another prefix in store "
 			"\"etcd\" begins a new one",
 			settings->prefix);
 	filling.above = from.index;
-	if (status == STATUS_OK)
-		status = kv_rewrite(visit.kv, fill, &filling, err);
-	if (status == STATUS_OK)
-		status = digest_kv(visit.kv, &to, err);
-	if (status == STATUS_OK)
-		status = compare(&from, &to, err);
-	if (status == STATUS_OK)
-		*ret = to;
-	return status;
+	TRY(kv_rewrite(visit.kv, fill, &filling, err));
+	TRY(digest_kv(visit.kv, &to, err));
+	TRY(compare(&from, &to, err));
+	*ret = to;
+	return STATUS_OK;
 }
 
 /* --- out --- */

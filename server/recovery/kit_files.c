@@ -96,24 +96,19 @@ static enum status add_part(struct kit *kit, const char *name, const char *path,
 enum status kit_collect(const struct server *server, struct kit *ret, struct error *err)
 {
 	const struct config *config = &server->config;
-	enum status status = check_ticket_key(config, server->issuer, err);
 
 	*ret = (struct kit){.made_at_ms = clock_realtime_ms()};
-	if (status == STATUS_OK)
-		status = kit_add(ret, KIT_TICKET_KEY, config->ticket_key, err);
-	if (status == STATUS_OK)
-		status = add_part(ret, KIT_KEY, server->in_use.key, true, err);
-	if (status == STATUS_OK)
-		status = add_part(ret, KIT_CERT, server->in_use.cert, false, err);
-	if (status == STATUS_OK)
-		status = kit_add(ret, KIT_CA, config->ca, err);
-	if (status == STATUS_OK && config->kit_certificate[0] != '\0')
-		status = kit_add(ret, KIT_RECIPIENT, config->kit_certificate, err);
-	if (status == STATUS_OK && config->path[0] != '\0')
-		status = kit_add(ret, KIT_SETTINGS, config->path, err);
-	if (status == STATUS_OK && config->path[0] != '\0')
-		status = add_dropins(config->path, ret, err);
-	return status;
+	TRY(check_ticket_key(config, server->issuer, err));
+	TRY(kit_add(ret, KIT_TICKET_KEY, config->ticket_key, err));
+	TRY(add_part(ret, KIT_KEY, server->in_use.key, true, err));
+	TRY(add_part(ret, KIT_CERT, server->in_use.cert, false, err));
+	TRY(kit_add(ret, KIT_CA, config->ca, err));
+	if (config->kit_certificate[0] != '\0')
+		TRY(kit_add(ret, KIT_RECIPIENT, config->kit_certificate, err));
+	if (config->path[0] == '\0')
+		return STATUS_OK;
+	TRY(kit_add(ret, KIT_SETTINGS, config->path, err));
+	return add_dropins(config->path, ret, err);
 }
 
 /* --- the settings that count --- */
@@ -143,14 +138,13 @@ static enum status each_settings(const struct kit *kit, const char *dir,
 						     struct error *err),
 				 struct error *err)
 {
-	enum status status = STATUS_OK;
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < kit->n && status == STATUS_OK; i++)
+	for (size_t i = 0; i < kit->n; i++)
 		if (is_settings(kit->files[i].name) &&
 		    str_format(path, sizeof(path), "%s/%s", dir, kit->files[i].name) >= 0)
-			status = each(path, &kit->files[i], err);
-	return status;
+			TRY(each(path, &kit->files[i], err));
+	return STATUS_OK;
 }
 
 static enum status drop(const char *path, const struct kit_file *file, struct error *err)
@@ -286,19 +280,17 @@ static enum status add_place(const struct planning *planning, const char *config
 {
 	struct kit_place *place = &plan->places[plan->n];
 	bool is_known;
-	enum status status;
 
 	if (str_eq(file->name, KIT_STORE))
 		return STATUS_OK;
 	*place = (struct kit_place){.file = file};
-	status = name_place(planning, config_path, place, &is_known, err);
-	if (status != STATUS_OK || !is_known)
-		return status;
-	status = look_at(place, err);
-	if (status == STATUS_OK)
-		status = check_place(planning, place, err);
-	plan->n += status == STATUS_OK;
-	return status;
+	TRY(name_place(planning, config_path, place, &is_known, err));
+	if (!is_known)
+		return STATUS_OK;
+	TRY(look_at(place, err));
+	TRY(check_place(planning, place, err));
+	plan->n++;
+	return STATUS_OK;
 }
 
 enum status kit_plan_make(const struct kit *kit, const char *config_path, struct config *ret_config,
@@ -306,7 +298,6 @@ enum status kit_plan_make(const struct kit *kit, const char *config_path, struct
 {
 	struct planning planning = {.config = ret_config};
 	bool has_settings = access(config_path, F_OK) == 0;
-	enum status status = STATUS_OK;
 	char *slash;
 
 	if (str_copy(planning.dir, sizeof(planning.dir), config_path) < 0 || config_path[0] != '/')
@@ -317,11 +308,11 @@ enum status kit_plan_make(const struct kit *kit, const char *config_path, struct
 	TRY(has_settings ? config_load(config_path, ret_config, err) : load_from_kit(kit, ret_config, err));
 	(void)str_copy(ret_config->path, sizeof(ret_config->path), config_path);
 	ret->n = 0;
-	for (size_t i = 0; i < kit->n && status == STATUS_OK; i++)
+	for (size_t i = 0; i < kit->n; i++)
 		/* drop-ins go with the settings that they change */
 		if (!has_settings || !is_dropin(kit->files[i].name))
-			status = add_place(&planning, config_path, &kit->files[i], ret, err);
-	return status;
+			TRY(add_place(&planning, config_path, &kit->files[i], ret, err));
+	return STATUS_OK;
 }
 
 /* --- doing it --- */
@@ -360,14 +351,11 @@ static enum status write_place(const struct kit_place *place, uid_t uid, gid_t g
 
 enum status kit_plan_do(const struct kit_plan *plan, uid_t uid, gid_t gid, struct error *err)
 {
-	enum status status = STATUS_OK;
-
-	for (size_t i = 0; i < plan->n && status == STATUS_OK; i++) {
+	for (size_t i = 0; i < plan->n; i++) {
 		if (plan->places[i].there != KIT_MISSING)
 			continue;
-		status = make_folder(&plan->places[i], err);
-		if (status == STATUS_OK)
-			status = write_place(&plan->places[i], uid, gid, err);
+		TRY(make_folder(&plan->places[i], err));
+		TRY(write_place(&plan->places[i], uid, gid, err));
 	}
-	return status;
+	return STATUS_OK;
 }

@@ -82,18 +82,14 @@ enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_resu
 {
 	const struct lead_settings settings = settings_of(config);
 	struct places places;
-	enum status status = prepare(config, &places, err);
 
-	if (status == STATUS_OK && new_cluster_check_store(places.store, NULL) == STATUS_OK)
+	TRY(prepare(config, &places, err));
+	if (new_cluster_check_store(places.store, NULL) == STATUS_OK)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "there is a store, %s: nothing was changed; move it away first",
 				 places.store);
-	if (status == STATUS_OK)
-		status = copy_folder_make(places.folder, err);
-	if (status == STATUS_OK)
-		status = etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE, ret,
-				       err);
-	if (status == STATUS_OK) /* one that is there knows more */
-		status = marks_note_restore(config, 0, err);
-	return status == STATUS_OK ? move(places.staged, places.store, err) : status;
+	TRY(copy_folder_make(places.folder, err));
+	TRY(etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE, ret, err));
+	TRY(marks_note_restore(config, 0, err)); /* a present mark knows more, and stays */
+	return move(places.staged, places.store, err);
 }

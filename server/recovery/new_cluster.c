@@ -53,10 +53,10 @@ enum status new_cluster_check_store(const char *store, struct error *err)
 enum status new_cluster_check_etcd(struct kv *kv, const char *prefix, struct error *err)
 {
 	struct schema schema;
-	enum status status = schema_read(kv, &schema, err);
 
-	if (status != STATUS_OK || schema.store_id[0] != '\0')
-		return status;
+	TRY(schema_read(kv, &schema, err));
+	if (schema.store_id[0] != '\0')
+		return STATUS_OK;
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"there is no store in etcd: it was expected at %s. Put a copy in its place: "
@@ -126,20 +126,15 @@ enum status new_cluster_make(const struct config *config, struct new_epoch_resul
 	char folder[PATH_MAX];
 	char staged[PATH_MAX];
 	bool is_done;
-	enum status status;
 
 	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir);
 	(void)str_format(folder, sizeof(folder), "%s/restore", config->data_dir);
 	(void)str_format(staged, sizeof(staged), "%s/new-cluster.db", folder);
-	status = restore_check_user(config->data_dir, "--new-cluster", err);
-	if (status == STATUS_OK)
-		status = store_swap_finish(config->data_dir, &is_done,
-					   err); /* an earlier restore goes first */
-	if (status == STATUS_OK)
-		status = kv_lock_sqlite(store, &lock_fd, err);
-	if (status == STATUS_OK && !config_is_on_etcd(config))
-		status = refuse_present(store, err);
-	if (status == STATUS_OK)
-		status = copy_folder_make(folder, err);
-	return status == STATUS_OK ? build(config, staged, store, ret, err) : status;
+	TRY(restore_check_user(config->data_dir, "--new-cluster", err));
+	TRY(store_swap_finish(config->data_dir, &is_done, err)); /* an earlier restore goes first */
+	TRY(kv_lock_sqlite(store, &lock_fd, err));
+	if (!config_is_on_etcd(config))
+		TRY(refuse_present(store, err));
+	TRY(copy_folder_make(folder, err));
+	return build(config, staged, store, ret, err);
 }

@@ -307,25 +307,16 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 	cleanup(store_file_closep) struct store_file store = {NULL, NULL};
 	struct marking marking = {.wanted = wanted, .status = STATUS_OK};
 	struct new_epoch_result result = {.epoch = 0};
-	struct schema schema = {.version = 0};
-	enum status status = store_file_open(wanted->path, &store, err);
+	struct schema schema;
 
-	if (status == STATUS_OK)
-		status = schema_read(store.kv, &schema, err);
-	if (status == STATUS_OK)
-		status = check_cluster(wanted, &schema, err);
-	if (status == STATUS_OK)
-		result.index = marking.index = kv_revision(store.kv);
-	marking.is_new = status == STATUS_OK && result.index == 0;
-	if (status == STATUS_OK)
-		status = schema_bring_up(store.kv,
-					 schema.cluster[0] != '\0' ? schema.cluster : wanted->cluster, err);
-	if (status == STATUS_OK)
-		status = check_records(store.kv, &result.nodes, err);
-	if (status == STATUS_OK)
-		status = kv_rewrite(store.kv, mark, &marking, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(store_file_open(wanted->path, &store, err));
+	TRY(schema_read(store.kv, &schema, err));
+	TRY(check_cluster(wanted, &schema, err));
+	result.index = marking.index = kv_revision(store.kv);
+	marking.is_new = result.index == 0;
+	TRY(schema_bring_up(store.kv, schema.cluster[0] != '\0' ? schema.cluster : wanted->cluster, err));
+	TRY(check_records(store.kv, &result.nodes, err));
+	TRY(kv_rewrite(store.kv, mark, &marking, err));
 	result.epoch = marking.epoch;
 	result.missing_nodes = marking.missing_nodes;
 	memcpy(result.store_id, marking.store_id, sizeof(result.store_id));
@@ -353,13 +344,11 @@ static enum status check_closed(const char *path, struct error *err)
 enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_result *ret, struct error *err)
 {
 	struct new_epoch_result result;
-	enum status status = change_copy(wanted, &result, err);
 
-	if (status == STATUS_OK)
-		status = check_closed(wanted->path, err);
-	if (status == STATUS_OK)
-		*ret = result;
-	return status;
+	TRY(change_copy(wanted, &result, err));
+	TRY(check_closed(wanted->path, err));
+	*ret = result;
+	return STATUS_OK;
 }
 
 /* --- in the server's own store --- */
@@ -455,8 +444,8 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 	return new_epoch_begin_here(kv, &wanted, err);
 }
 
-/* @ret NULL: nothing is decided. Owned by the caller. */
-static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecision **ret, struct error *err)
+/* @ret owned by the caller, record_freep(); NULL: nothing is decided. */
+static enum status read_decision(const char *data_dir, void **ret, struct error *err)
 {
 	cleanup_free char *bytes = NULL;
 	char path[PATH_MAX];
@@ -492,14 +481,13 @@ enum status new_epoch_forget_decision(const char *data_dir, struct error *err)
 static enum status begin_from_file(struct kv *kv, const char *data_dir, const char *cluster,
 				   struct error *err)
 {
-	Holdfast__V1__EpochDecision *decision;
-	enum status status = read_decision(data_dir, &decision, err);
+	cleanup(record_freep) void *decision = NULL;
 
-	if (status != STATUS_OK || !decision)
-		return status;
-	status = begin_decision(kv, cluster, decision, err);
-	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
-	return status == STATUS_OK ? new_epoch_forget_decision(data_dir, err) : status;
+	TRY(read_decision(data_dir, &decision, err));
+	if (!decision)
+		return STATUS_OK;
+	TRY(begin_decision(kv, cluster, decision, err));
+	return new_epoch_forget_decision(data_dir, err);
 }
 
 static enum status forget_stored(struct kv_rewrite *rewrite, void *userdata, struct error *err)
@@ -527,14 +515,15 @@ enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const c
 
 void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted)
 {
-	Holdfast__V1__EpochDecision *decision;
+	cleanup(record_freep) void *record = NULL;
+	const Holdfast__V1__EpochDecision *decision;
 
-	if (read_decision(data_dir, &decision, NULL) != STATUS_OK || !decision)
+	if (read_decision(data_dir, &record, NULL) != STATUS_OK || !record)
 		return;
+	decision = record;
 	if (wanted->known_epoch == EPOCH_UNKNOWN || wanted->known_epoch <= decision->known_epoch) {
 		new_epoch_raise(wanted, decision->known_epoch, decision->known_index);
 		wanted->known.n += decision->missing_nodes;
 		known_nodes_add_store(&wanted->known, decision->former_store_id);
 	} /* else it has begun */
-	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
 }

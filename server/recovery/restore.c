@@ -170,18 +170,12 @@ static enum status restore_begin(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__BeginRestoreResponse response = HOLDFAST__V1__BEGIN_RESTORE_RESPONSE__INIT;
 	cleanup(restore_freep) struct restore *restore = NULL;
-	enum status status = check_announced(request, err);
 
-	if (status == STATUS_OK)
-		status = check_idle(server, err);
-	if (status == STATUS_OK) {
-		forget(server);
-		status = new_restore(server, request, &restore, err);
-	}
-	if (status == STATUS_OK)
-		status = restart_expiry(restore, err);
-	if (status != STATUS_OK)
-		return status;
+	TRY(check_announced(request, err));
+	TRY(check_idle(server, err));
+	forget(server);
+	TRY(new_restore(server, request, &restore, err));
+	TRY(restart_expiry(restore, err));
 	response.id = restore->id;
 	rpc_call_reply(call, &response.base);
 	server->restore = TAKE_PTR(restore);
@@ -279,12 +273,9 @@ static int on_flushed(sd_event_source *source, uint64_t usec, void *userdata)
 static enum status decide(struct restore *restore, struct error *err)
 {
 	struct server *server = restore->server;
-	enum status status =
-		store_swap_decide(server->config.data_dir, restore->path, restore->wanted.now_ms, err);
 	int r;
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(store_swap_decide(server->config.data_dir, restore->path, restore->wanted.now_ms, err));
 	restore->is_decided = true;
 	restore->timer = sd_event_source_disable_unref(restore->timer);
 	r = sd_event_add_time_relative(server->event, &restore->timer, CLOCK_MONOTONIC, FLUSH_US, 0,

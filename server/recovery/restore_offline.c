@@ -91,10 +91,10 @@ static enum status make_folders(const struct config *config, const struct restor
 				struct error *err)
 {
 	char folder[PATH_MAX];
-	enum status status = make_folder(config->data_dir, owner, err);
 
-	if (status != STATUS_OK || config->mark_file[0] == '\0')
-		return status;
+	TRY(make_folder(config->data_dir, owner, err));
+	if (config->mark_file[0] == '\0')
+		return STATUS_OK;
 	(void)str_copy(folder, sizeof(folder), config->mark_file); /* a path: it fits and has a slash */
 	*strrchr(folder, '/') = '\0';
 	return folder[0] != '\0' ? make_folder(folder, owner, err) : STATUS_OK;
@@ -205,11 +205,9 @@ static enum status copy_file(int from, const char *to, struct error *err)
 static enum status write_file(const struct kit_file *file, const char *to, struct error *err)
 {
 	cleanup_close int fd = -EBADF;
-	enum status status = create(to, &fd, err);
 	int r;
 
-	if (status != STATUS_OK)
-		return status;
+	TRY(create(to, &fd, err));
 	r = fd_write_all(fd, file->data, file->len);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", to) : STATUS_OK;
 }
@@ -218,16 +216,12 @@ static enum status write_file(const struct kit_file *file, const char *to, struc
 static enum status bring(const struct restore_source *source, const char *to, struct error *err)
 {
 	char log[PATH_MAX];
-	enum status status;
 
 	if (source->kit.n > 0)
 		return write_file(kit_find(&source->kit, KIT_STORE), to, err);
-	status = copy_file(source->fd, to, err);
-	if (status == STATUS_OK && source->log_fd >= 0) {
-		(void)str_format(log, sizeof(log), "%s-wal", to);
-		status = copy_file(source->log_fd, log, err);
-	}
-	return status;
+	TRY(copy_file(source->fd, to, err));
+	(void)str_format(log, sizeof(log), "%s-wal", to);
+	return source->log_fd >= 0 ? copy_file(source->log_fd, log, err) : STATUS_OK;
 }
 
 /* --- the exchange --- */

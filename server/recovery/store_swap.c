@@ -97,22 +97,18 @@ static enum status sync_folder(const char *path, struct error *err)
 
 static enum status exchange(const struct exchange *x, struct error *err)
 {
-	enum status status = STATUS_OK;
 	struct stat staged;
 
 	/* while the new store is where it was made, its final path has the old store, or nothing */
 	if (lstat(x->staged, &staged) == 0) {
-		status = move_aside(x, err);
-		if (status == STATUS_OK)
-			status = sync_folder(x->store, err);
-		if (status == STATUS_OK)
-			status = rename_file(x->staged, x->store, err);
-		if (status == STATUS_OK)
-			status = sync_folder(x->store, err);
+		TRY(move_aside(x, err));
+		TRY(sync_folder(x->store, err));
+		TRY(rename_file(x->staged, x->store, err));
+		TRY(sync_folder(x->store, err));
 	}
-	if (status == STATUS_OK && unlink(x->note) < 0 && errno != ENOENT)
-		status = error_set(err, status_from_errno(errno), errno, "remove %s", x->note);
-	return status == STATUS_OK ? sync_folder(x->note, err) : status;
+	if (unlink(x->note) < 0 && errno != ENOENT)
+		return error_set(err, status_from_errno(errno), errno, "remove %s", x->note);
+	return sync_folder(x->note, err);
 }
 
 enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error *err)
