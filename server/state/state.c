@@ -264,18 +264,7 @@ struct plugin_entry *state_plugin_next(struct plugin_entry *entry)
 
 struct instance_entry *state_plugin_instance_from(struct plugin_entry *plugin, const char *node_id)
 {
-	struct instance_entry *entry = RB_ROOT(&plugin->instances);
-	struct instance_entry *found = NULL;
-
-	while (entry) {
-		if (strcmp(entry->node->id, node_id) >= 0) {
-			found = entry;
-			entry = RB_LEFT(entry, of_plugin);
-		} else {
-			entry = RB_RIGHT(entry, of_plugin);
-		}
-	}
-	return found;
+	return TREE_FIRST(&plugin->instances, of_plugin, at, strcmp(at->node->id, node_id) >= 0);
 }
 
 struct instance_entry *state_plugin_instance_next(struct instance_entry *entry)
@@ -347,17 +336,9 @@ const struct node_plugin *node_entry_plugin(const struct node_entry *node, const
 const struct instance_entry *state_other_of_provider_id(struct plugin_entry *plugin,
 							const char *provider_node_id, const char *node_id)
 {
-	struct instance_entry *entry = RB_ROOT(&plugin->provider_ids);
-	struct instance_entry *found = NULL;
+	struct instance_entry *found = TREE_FIRST(&plugin->provider_ids, by_provider_id, at,
+						  strcmp(provider_id_of(at), provider_node_id) >= 0);
 
-	while (entry) {
-		if (strcmp(provider_id_of(entry), provider_node_id) >= 0) {
-			found = entry;
-			entry = RB_LEFT(entry, by_provider_id);
-		} else {
-			entry = RB_RIGHT(entry, by_provider_id);
-		}
-	}
 	while (found && str_eq(found->node->id, node_id))
 		found = RB_NEXT(provider_id_tree, NULL, found);
 	return found && str_eq(provider_id_of(found), provider_node_id) ? found : NULL;
@@ -365,18 +346,7 @@ const struct instance_entry *state_other_of_provider_id(struct plugin_entry *plu
 
 struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after)
 {
-	struct instance_entry *entry = RB_ROOT(&plugin->controllers);
-	struct instance_entry *found = NULL;
-
-	while (entry) {
-		if (strcmp(entry->node->id, after) > 0) {
-			found = entry;
-			entry = RB_LEFT(entry, by_node);
-		} else {
-			entry = RB_RIGHT(entry, by_node);
-		}
-	}
-	return found;
+	return TREE_FIRST(&plugin->controllers, by_node, at, strcmp(at->node->id, after) > 0);
 }
 
 struct instance_entry *state_controller_next(struct instance_entry *entry)

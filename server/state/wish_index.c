@@ -41,11 +41,16 @@ static int compare_numbers(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
+static int compare_to(const struct volume_wish *wish, const char *namespace, const char *volume_id)
+{
+	int c = strcmp(wish->alloc->namespace, namespace);
+
+	return c != 0 ? c : strcmp(wish_request(wish)->source, volume_id);
+}
+
 static int compare_volumes(const struct volume_wish *a, const struct volume_wish *b)
 {
-	int c = strcmp(a->alloc->namespace, b->alloc->namespace);
-
-	return c != 0 ? c : strcmp(wish_request(a)->source, wish_request(b)->source);
+	return compare_to(a, b->alloc->namespace, wish_request(b)->source);
 }
 
 static int compare_kinds(const struct volume_wish *a, const struct volume_wish *b)
@@ -78,17 +83,9 @@ TREE_GENERATE(wish_tree, volume_wish, by_volume, compare_wishes)
 
 struct volume_wish *wish_first(struct wish_tree *tree, const char *namespace, const char *id)
 {
-	struct volume_wish *at = RB_ROOT(tree);
-	struct volume_wish *found = NULL;
+	struct volume_wish *found = TREE_FIRST(tree, by_volume, at, compare_to(at, namespace, id) >= 0);
 
-	while (at) {
-		int c = strcmp(at->alloc->namespace, namespace);
-
-		c = c != 0 ? c : strcmp(wish_request(at)->source, id);
-		found = c == 0 ? at : found;
-		at = c >= 0 ? RB_LEFT(at, by_volume) : RB_RIGHT(at, by_volume);
-	}
-	return found;
+	return found && compare_to(found, namespace, id) == 0 ? found : NULL;
 }
 
 struct volume_wish *wish_next(struct volume_wish *wish)
@@ -102,15 +99,9 @@ struct volume_wish *wish_next(struct volume_wish *wish)
 static struct volume_wish *next_behind(struct wish_tree *tree, const struct volume_wish *wish,
 				       bool is_by_node)
 {
-	struct volume_wish *at = RB_ROOT(tree);
-	struct volume_wish *found = NULL;
+	struct volume_wish *found = TREE_FIRST(
+		tree, by_volume, at, (is_by_node ? compare_nodes(at, wish) : compare_kinds(at, wish)) > 0);
 
-	while (at) {
-		int c = is_by_node ? compare_nodes(at, wish) : compare_kinds(at, wish);
-
-		found = c > 0 ? at : found;
-		at = c > 0 ? RB_LEFT(at, by_volume) : RB_RIGHT(at, by_volume);
-	}
 	return found && compare_volumes(wish, found) == 0 ? found : NULL;
 }
 
