@@ -2,6 +2,7 @@
 #include "recovery/copy_file.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +36,13 @@ enum status copy_folder_make(const char *path, struct error *err)
 		if (entry->d_name[0] != '.')
 			(void)unlinkat(dirfd(dir), entry->d_name, 0); /* a folder in it is not ours */
 	return STATUS_OK;
+}
+
+enum status copy_move(const char *from, const char *to, struct error *err)
+{
+	int r = rename(from, to) < 0 ? -errno : file_sync_folder(to);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "move %s to %s", from, to) : STATUS_OK;
 }
 
 void copy_remove(const char *path)

@@ -12,6 +12,9 @@ enum { COPY_SHA256_SIZE = 32 };
 /** Make the folder @path (mode 0700) if it is missing, and remove the files in it, which are not in use. */
 enum status copy_folder_make(const char *path, struct error *err);
 
+/** Moves a file within its file system, durably. */
+enum status copy_move(const char *from, const char *to, struct error *err);
+
 /** Remove the database @path with its log and its other files. */
 void copy_remove(const char *path);
 

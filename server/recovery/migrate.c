@@ -4,7 +4,6 @@
 #include "server.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "recovery/copy_file.h"
 #include "recovery/marks.h"
@@ -13,9 +12,6 @@
 #include "recovery/restore.h"
 #include "recovery/store_swap.h"
 #include "state/schema.h"
-
-#include <errno.h>
-#include <stdio.h>
 
 struct places {
 	char store[PATH_MAX];
@@ -38,13 +34,6 @@ static enum status prepare(const struct config *config, struct places *ret, stru
 				 config->path);
 	TRY(restore_check_user(config->data_dir, "--migrate", err));
 	return store_swap_finish(config->data_dir, &is_done, err);
-}
-
-static enum status move(const char *from, const char *to, struct error *err)
-{
-	int r = rename(from, to) < 0 ? -errno : file_sync_folder(to);
-
-	return r < 0 ? error_set(err, status_from_errno(r), r, "move %s to %s", from, to) : STATUS_OK;
 }
 
 /* Starts the store as its server would. */
@@ -75,7 +64,7 @@ enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result
 	TRY(prepare(config, &places, err));
 	TRY(settle(config, places.store, err));
 	TRY(etcd_copy_in(&settings, config->cluster, places.store, false, ret, err));
-	return move(places.store, places.aside, err);
+	return copy_move(places.store, places.aside, err);
 }
 
 enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err)
@@ -91,5 +80,5 @@ enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_resu
 	TRY(copy_folder_make(places.folder, err));
 	TRY(etcd_copy_out(&settings, config->cluster, places.staged, ETCD_COPY_AND_RETIRE, ret, err));
 	TRY(marks_note_restore(config, 0, err)); /* a present mark knows more, and stays */
-	return move(places.staged, places.store, err);
+	return copy_move(places.staged, places.store, err);
 }

@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "recovery/copy_file.h"
 #include "recovery/etcd_copy.h"
@@ -17,7 +16,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 /* True also for a path that cannot be examined: the later open fails with the cause. */
@@ -81,16 +79,6 @@ static enum status refuse_present(const char *store, struct error *err)
 	return STATUS_OK;
 }
 
-static enum status put_in_place(const char *staged, const char *store, struct error *err)
-{
-	int r;
-
-	if (rename(staged, store) < 0)
-		return error_set(err, status_from_errno(errno), errno, "move %s to %s", staged, store);
-	r = file_sync_folder(store);
-	return r < 0 ? error_set(err, status_from_errno(r), r, "sync the folder of %s", store) : STATUS_OK;
-}
-
 /* The mark before the store: one that starts without would be taken for an earlier copy of itself. */
 static enum status build(const struct config *config, const char *staged, const char *store,
 			 struct new_epoch_result *ret, struct error *err)
@@ -113,7 +101,7 @@ static enum status build(const struct config *config, const char *staged, const 
 	if (status == STATUS_OK && config_is_on_etcd(config))
 		status = etcd_copy_in(&config->etcd, config->cluster, staged, false, &copied, err);
 	else if (status == STATUS_OK)
-		status = put_in_place(staged, store, err);
+		status = copy_move(staged, store, err);
 	if (status != STATUS_OK || config_is_on_etcd(config))
 		copy_remove(staged);
 	return status == STATUS_OK ? new_epoch_forget_decision(config->data_dir, err) : status;
