@@ -45,6 +45,9 @@ struct page {
 	struct volume_view_cache cache;
 	Holdfast__V1__ListVolumesResponse *response;
 	struct access_scope scope; /* for a list of every namespace */
+	/* owned; by key, one entry for each claim; NULL: the list is not of a node, or the node is unknown */
+	struct volume_entry **of_node;
+	size_t n_of_node, next_of_node;
 };
 
 /* Where the walk continues. */
@@ -95,27 +98,45 @@ static int compare_key(const struct volume_entry *entry, const char *namespace, 
 	return c != 0 ? c : strcmp(entry->id, id);
 }
 
-/* Costs the number of the node's claims for each volume on it; nodes have hundreds at most. */
 static struct volume_entry *from_node(struct page *page, const char *namespace, const char *id)
 {
-	struct node_entry *node = state_node(&page->server->state, page->request->node_id);
-	struct volume_entry *best = NULL;
+	while (page->next_of_node < page->n_of_node &&
+	       compare_key(page->of_node[page->next_of_node], namespace, id) < 0)
+		page->next_of_node++;
+	return page->next_of_node < page->n_of_node ? page->of_node[page->next_of_node] : NULL;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct volume_entry *const *x = a;
+	const struct volume_entry *const *y = b;
+
+	return compare_key(*x, (*y)->namespace, (*y)->id);
+}
+
+/* Collects the volumes that are asked for and that the node has live claims on, once for a page. False when
+ * memory is short. */
+static bool collect_of_node(struct page *page)
+{
+	const char *plugin_id = page->request->plugin_id;
+	const struct node_entry *node = state_node(&page->server->state, page->request->node_id);
 	struct claim_entry *claim;
 
 	if (!node)
-		return NULL;
+		return true;
+	page->of_node = calloc(node->n_live + 1, sizeof(struct volume_entry *));
+	if (!page->of_node)
+		return false;
 	LIST_FOREACH (claim, &node->claims, of_node) {
 		struct volume_entry *entry = claim->volume;
 
-		if (!claim_is_live(&claim->claim) || compare_key(entry, namespace, id) < 0)
-			continue;
-		if (page->request->plugin_id[0] != '\0' &&
-		    !str_eq(entry->volume.plugin_id, page->request->plugin_id))
-			continue;
-		if (!best || compare_key(entry, best->namespace, best->id) < 0)
-			best = entry;
+		if (claim_is_live(&claim->claim) &&
+		    (plugin_id[0] == '\0' || str_eq(entry->volume.plugin_id, plugin_id)) &&
+		    classify(page, entry) == TAKE)
+			page->of_node[page->n_of_node++] = entry;
 	}
-	return best;
+	qsort((void *)page->of_node, page->n_of_node, sizeof(struct volume_entry *), compare_entries);
+	return true;
 }
 
 static source_fn *source_of(const Holdfast__V1__ListVolumesRequest *request)
@@ -183,9 +204,12 @@ static bool is_full(const struct page *page)
 static enum status fill(struct page *page, const struct key *begin, struct error *err)
 {
 	source_fn *from = source_of(page->request);
-	struct volume_entry *entry = from(page, begin->namespace, begin->id);
+	struct volume_entry *entry;
 	struct key key;
 
+	if (from == from_node && !collect_of_node(page))
+		return error_no_memory(err, "a list of volumes");
+	entry = from(page, begin->namespace, begin->id);
 	while (entry) {
 		enum verdict verdict = classify(page, entry);
 
@@ -270,6 +294,7 @@ static enum status fill_page(struct page *page, struct error *err)
 	if (!page->response)
 		return error_no_memory(err, "a list of volumes");
 	enum status status = fill(page, &begin, err);
+	free((void *)page->of_node);
 	if (status != STATUS_OK)
 		protobuf_c_message_free_unpacked(&page->response->base, NULL);
 	return status;

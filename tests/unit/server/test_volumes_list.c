@@ -115,6 +115,7 @@ CASE(lists_are_ordered_and_narrowed_by_every_condition)
 		{"{\"perPage\":1,\"pluginId\":\"nfs\",\"namespace\":\"*\",\"nextToken\":\"default.db\"}",
 		 "default.db|default.db-2"},
 		{"{\"perPage\":1,\"nodeId\":\"n1\"}", "default.db|default.web"},
+		{"{\"perPage\":1,\"nodeId\":\"n1\",\"nextToken\":\"default.web\"}", "default.web"},
 		/* a token of another namespace leads nowhere */
 		{"{\"nextToken\":\"zeta.db\"}", ""},
 	};
