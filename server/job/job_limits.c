@@ -6,7 +6,10 @@
 #include "model/feasibility.h"
 #include "state/state.h"
 
-enum { LINES_MAX = 5 }; /* an error has room for about as many */
+enum {
+	LINES_MAX = 5,	  /* an error has room for about as many */
+	LOOKS_MAX = 4096, /* at nodes, for all tasks of a job together */
+};
 
 /* Adds a line for a node whose driver lacks something; false: the driver offers all. */
 static bool add_lack(const struct wanted_task *wanted, enum network_mode network, const char *node_id,
@@ -35,16 +38,17 @@ static const char *plugin_id_of(const Holdfast__V1__Allocation *alloc,
 									   : task->csi_plugin->id;
 }
 
+/* A task is not refused if @looks_left ends before the nodes: it may wait. */
 static enum status check_task(const struct state *state, const Holdfast__V1__Allocation *alloc,
 			      const Holdfast__Driver__V1__TaskConfig *task, const char *field,
-			      struct error *err)
+			      size_t *looks_left, struct error *err)
 {
 	enum network_mode network =
 		alloc->network ? (enum network_mode)alloc->network->mode : NETWORK_UNSPECIFIED;
+	struct node_entry *node = state_node_from((struct state *)(uintptr_t)state, "");
 	size_t n = 0;
 
-	for (struct node_entry *node = state_node_from((struct state *)(uintptr_t)state, ""); node;
-	     node = state_node_next(node)) {
+	for (; node && *looks_left > 0; node = state_node_next(node), --*looks_left) {
 		const struct wanted_task wanted = {task, node_driver(node, task->driver),
 						   plugin_id_of(alloc, task)};
 
@@ -54,12 +58,13 @@ static enum status check_task(const struct state *state, const Holdfast__V1__All
 			return STATUS_OK;
 		n++;
 	}
-	return n > 0 ? STATUS_INVALID_ARGUMENT : STATUS_OK;
+	return n > 0 && !node ? STATUS_INVALID_ARGUMENT : STATUS_OK;
 }
 
 enum status job_check_limits(const struct state *state, const Holdfast__V1__Job *job, struct error *err)
 {
 	enum status status = STATUS_OK;
+	size_t looks_left = LOOKS_MAX;
 
 	for (size_t i = 0; i < job->n_groups; i++) {
 		const Holdfast__V1__Allocation *alloc = job->groups[i]->allocation;
@@ -70,7 +75,8 @@ enum status job_check_limits(const struct state *state, const Holdfast__V1__Job 
 
 			(void)str_format(field, sizeof(field), "group %.40s.task %.40s", job->groups[i]->name,
 					 alloc->tasks[k]->task);
-			enum status judged = check_task(state, alloc, alloc->tasks[k], field, &one);
+			enum status judged =
+				check_task(state, alloc, alloc->tasks[k], field, &looks_left, &one);
 			status = error_collect(status, judged, &one, err);
 		}
 	}

@@ -10,6 +10,8 @@
 #include "alloc/placement.h"
 #include "api/watch.h"
 #include "job/job_work.h"
+#include "model/feasibility.h"
+#include "model/message.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
 
@@ -17,6 +19,7 @@ enum { GROUPS = 4, MANY = JOB_COUNT_MAX };
 
 static struct {
 	size_t decisions, tries, looks;
+	size_t compared;		 /* tasks with drivers of nodes */
 	size_t tries_at_last;		 /* when the last of MANY members was tried first */
 	size_t tries_of_decision, worst; /* tries between two decisions */
 	uint64_t turn;			 /* of the loop, in which the last decision was made */
@@ -74,6 +77,17 @@ struct volume_entry *__wrap_state_volume(struct state *state, const char *namesp
 {
 	cost.looks++;
 	return __real_state_volume(state, namespace, id);
+}
+
+bool __real_feasibility_find_lack(const struct wanted_task *wanted, enum network_mode network,
+				  const char *node_id, char ret[static FEASIBILITY_REASON_SIZE]);
+bool __wrap_feasibility_find_lack(const struct wanted_task *wanted, enum network_mode network,
+				  const char *node_id, char ret[static FEASIBILITY_REASON_SIZE]);
+bool __wrap_feasibility_find_lack(const struct wanted_task *wanted, enum network_mode network,
+				  const char *node_id, char ret[static FEASIBILITY_REASON_SIZE])
+{
+	cost.compared++;
+	return __real_feasibility_find_lack(wanted, network, node_id, ret);
 }
 
 /* A job of several groups whose members have volumes of their own, which do not exist: "db[0]", ... */
@@ -145,6 +159,56 @@ CLUSTER_TEST(all_groups_of_a_job_together_have_a_limit)
 	assert_int_equal(run(f, &large.s, &err), 0);
 	large.groups[0].count--;
 	assert_int_equal(run(f, &large.s, &err), 1);
+}
+
+/* Nodes with a driver that offers nothing. */
+static void put_nodes(struct fixture *f, unsigned int from, unsigned int end)
+{
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__V1__NodeDriver driver = V1(node_driver, .name = text("container"), .capabilities = &offer);
+	ProtobufCMessage *drivers[] = {&driver.base};
+
+	for (unsigned int i = from; i < end; i++) {
+		struct node node = {.status = NODE_READY};
+
+		(void)str_format(node.id, sizeof(node.id), "n%05u", i);
+		assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+		assert_true(message_list_new(drivers, 1, &state_node(&f->server->state, node.id)->drivers));
+	}
+}
+
+/* It may wait instead. */
+CLUSTER_TEST(so_many_tasks_and_nodes_of_a_job_are_compared_before_it_is_accepted)
+{
+	enum { NODES = 1024, TASKS = 5 };
+	Holdfast__Driver__V1__TaskConfig list[TASKS], *tasks[TASKS];
+	char names[TASKS][8];
+	struct large large;
+	struct error err;
+
+	put_nodes(f, 0, NODES);
+	make_large(f, &large, GROUPS, 0);
+	large.groups[0].allocation->tasks = tasks; /* of all groups */
+	large.groups[0].allocation->n_tasks = TASKS;
+	for (unsigned int i = 0; i < TASKS; i++) {
+		list[i] = (Holdfast__Driver__V1__TaskConfig)HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+		(void)str_format(names[i], sizeof(names[i]), "t%u", i);
+		list[i].task = names[i];
+		list[i].driver = text("container");
+		list[i].disable_logs = true;
+		tasks[i] = &list[i];
+	}
+	assert_int_equal(run(f, &large.s, &err), 0);
+	assert_error(err.status, STATUS_INVALID_ARGUMENT, err,
+		     "group g0.task t0: task t0 asks for disable_logs, which driver container of node "
+		     "n00000 does not offer");
+	assert_int_equal(cost.compared, 4096);
+	put_nodes(f, NODES, 4096);
+	assert_int_equal(run(f, &large.s, &err), 0); /* the first task has been compared with all */
+	cost.compared = 0;
+	put_nodes(f, 4096, 4097);
+	assert_int_equal(run(f, &large.s, &err), 1);
+	assert_int_equal(cost.compared, 4096);
 }
 
 CLUSTER_TEST(a_decision_looks_at_no_volume_of_missing_members)
