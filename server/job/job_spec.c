@@ -137,10 +137,15 @@ static enum status check_node_loss(const Job *job, const Group *group, struct er
 
 static enum status check_reschedule(const Job *job, const Group *group, struct error *err)
 {
-	if (!group->reschedule || group->reschedule->interval_ms <= JOB_RESCHEDULE_INTERVAL_MAX_MS)
+	if (!group->reschedule)
 		return STATUS_OK;
-	return error_invalid(err, "reschedule.interval", "it is at most %d ms",
-			     JOB_RESCHEDULE_INTERVAL_MAX_MS);
+	if (group->reschedule->interval_ms > JOB_RESCHEDULE_INTERVAL_MAX_MS)
+		return error_invalid(err, "reschedule.interval", "it is at most %d ms",
+				     JOB_RESCHEDULE_INTERVAL_MAX_MS);
+	if (group->reschedule->attempts > JOB_RESCHEDULE_ATTEMPTS_MAX)
+		return error_invalid(err, "reschedule.attempts", "it is at most %d; set unlimited for more",
+				     JOB_RESCHEDULE_ATTEMPTS_MAX);
+	return STATUS_OK;
 }
 
 /* It would fail every version while its members run well. */

@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
+#include "job/job_spec.h"
 #include "job/job_work.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
@@ -645,6 +646,16 @@ static void never_in_time(struct submission *s)
 	s->update.healthy_deadline_ms = 3000;
 }
 
+static void rarely_again(struct submission *s)
+{
+	s->reschedule.interval_ms = JOB_RESCHEDULE_INTERVAL_MAX_MS + 1;
+}
+
+static void often_again(struct submission *s)
+{
+	s->reschedule.attempts = JOB_RESCHEDULE_ATTEMPTS_MAX + 1;
+}
+
 static void no_source(struct submission *s)
 {
 	s->volume.source = text("");
@@ -685,6 +696,8 @@ CASE(an_impossible_job_error_names_the_field)
 		{never_in_time,
 		 "group one.update.min_healthy_time: 3000 ms is not below healthy_deadline, 3000 ms"},
 		{too_many, "group one.count: it is 0 to 10000, not 10000000"},
+		{rarely_again, "group one.reschedule.interval: it is at most 86400000 ms"},
+		{often_again, "group one.reschedule.attempts: it is at most 100"},
 		{two_on_one_volume, "group one.volume data.access_mode: "},
 		{unknown_per_alloc, "group one.per_alloc: it names volume 'logs'"},
 		{system_per_alloc, "group one.volume data.per_alloc: it contradicts type system"},
@@ -711,6 +724,16 @@ CASE(an_impossible_job_error_names_the_field)
 		assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 		assert_msg(strstr(err.msg, rows[i].words), "%s is not in: %s", rows[i].words, err.msg);
 	}
+}
+
+CASE(a_group_may_have_the_most_attempts_and_the_longest_interval)
+{
+	struct submission s;
+
+	make_job(f, &s);
+	s.reschedule.attempts = JOB_RESCHEDULE_ATTEMPTS_MAX;
+	s.reschedule.interval_ms = JOB_RESCHEDULE_INTERVAL_MAX_MS;
+	assert_int_equal(run(f, &s, NULL), 1);
 }
 
 CLUSTER_TEST(members_have_volumes_of_their_own_and_lists_have_versions)
