@@ -64,32 +64,26 @@ static enum status lose_alloc(struct server *server, struct alloc_entry *entry, 
 enum status allocs_node_gone(struct server *server, struct node_entry *node, bool for_good,
 			     const char *reason, struct error *err)
 {
-	struct alloc_entry *entry;
-	enum status status = STATUS_OK;
+	struct alloc_entry *next;
 
-	LIST_FOREACH (entry, &node->allocs, of_node) {
+	for (struct alloc_entry *entry = LIST_FIRST(&node->allocs); entry; entry = next) {
+		next = LIST_NEXT(entry, of_node); /* one that is lost leaves the list */
 		/* one with a claim may still write: its end needs evidence */
-		if (alloc_is_client_terminal(&entry->alloc) || alloc_has_live_claims(entry) ||
-		    (!for_good && waits_for_node(&entry->alloc)))
-			continue;
-		status = lose_alloc(server, entry, reason, err);
-		if (status != STATUS_OK)
-			break;
+		if (!alloc_has_live_claims(entry) && (for_good || !waits_for_node(&entry->alloc)))
+			TRY(lose_alloc(server, entry, reason, err));
 	}
-	return status;
+	return STATUS_OK;
 }
 
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err)
 {
-	struct alloc_entry *entry;
+	struct alloc_entry *next;
 
-	LIST_FOREACH (entry, &node->allocs, of_node) {
-
+	for (struct alloc_entry *entry = LIST_FIRST(&node->allocs); entry; entry = next) {
+		next = LIST_NEXT(entry, of_node); /* one that is lost leaves the list */
 		/* one that never got a claim has nothing to lose: it runs in the new boot */
-		if (alloc_is_client_terminal(&entry->alloc) ||
-		    (entry->alloc.client_status == CLIENT_PENDING && !alloc_has_live_claims(entry)))
-			continue;
-		TRY(lose_alloc(server, entry, "the node was rebooted", err));
+		if (entry->alloc.client_status != CLIENT_PENDING || alloc_has_live_claims(entry))
+			TRY(lose_alloc(server, entry, "the node was rebooted", err));
 	}
 	return STATUS_OK;
 }

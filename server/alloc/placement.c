@@ -155,7 +155,7 @@ static size_t name_others(const struct placement *placement, const struct node_e
 		n++;
 	}
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		if (!alloc_is_client_terminal(&alloc->alloc) && !is_without(placement, alloc->id))
+		if (!is_without(placement, alloc->id))
 			n += name_requests(placement, &alloc->alloc, plugin, names ? names + n : NULL);
 	for (size_t i = 0; i < placement->assumed.n_placed; i++)
 		if (str_eq(placement->assumed.placed[i].node_id, node->id))
@@ -226,8 +226,7 @@ static size_t count_same_group(const struct placement *placement, const struct n
 	size_t n = 0;
 
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		n += !alloc_is_client_terminal(&alloc->alloc) && !is_without(placement, alloc->id) &&
-		     is_of_group(&alloc->alloc, placement->alloc);
+		n += !is_without(placement, alloc->id) && is_of_group(&alloc->alloc, placement->alloc);
 	for (size_t i = 0; i < placement->assumed.n_placed; i++)
 		n += str_eq(placement->assumed.placed[i].node_id, node->id) &&
 		     is_of_group(&placement->assumed.placed[i], placement->alloc);
@@ -420,8 +419,7 @@ static bool has_plugin(const struct placement *placement, const struct node_entr
 		    !is_without(placement, instance->instance.plugin.allocation_id))
 			return true;
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		if (!alloc_is_client_terminal(&alloc->alloc) && !is_without(placement, alloc->id) &&
-		    alloc_find_plugin(&alloc->alloc, plugin_id))
+		if (!is_without(placement, alloc->id) && alloc_find_plugin(&alloc->alloc, plugin_id))
 			return true;
 	for (size_t i = 0; i < placement->assumed.n_placed; i++)
 		if (str_eq(placement->assumed.placed[i].node_id, node->id) &&

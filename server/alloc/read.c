@@ -206,23 +206,21 @@ static int compare_ids(const void *a, const void *b)
 	return strcmp((*x)->id, (*y)->id);
 }
 
-/* Those of one node, from @from on: its list is in no order. */
-static enum status add_of_node(struct page *page, const char *from, struct error *err)
+/* Adds those of @node from @from on: its lists are in no order. */
+static enum status add_of_node(struct page *page, const struct node_entry *node, const char *from,
+			       struct error *err)
 {
-	const struct node_entry *node = state_node(&page->server->state, page->node_id);
-	cleanup_free const struct alloc_entry **list = NULL;
+	cleanup_free const struct alloc_entry **list =
+		calloc(node->n_allocs + 1, sizeof(const struct alloc_entry *));
 	const struct alloc_entry *entry;
 	size_t n = 0;
 
-	if (!node)
-		return STATUS_OK;
-	LIST_FOREACH (entry, &node->allocs, of_node)
-		n++;
-	list = calloc(n + 1, sizeof(const struct alloc_entry *));
 	if (!list)
 		return error_no_memory(err, "an allocation");
-	n = 0;
 	LIST_FOREACH (entry, &node->allocs, of_node)
+		if (strcmp(entry->id, from) >= 0)
+			list[n++] = entry;
+	LIST_FOREACH (entry, &node->ended, of_node)
 		if (strcmp(entry->id, from) >= 0)
 			list[n++] = entry;
 	qsort((void *)list, n, sizeof(const struct alloc_entry *), compare_ids);
@@ -236,10 +234,13 @@ static enum status fill(struct page *page, struct error *err)
 	const char *prefix = page->request->prefix;
 	const char *token = page->request->next_token;
 	const char *from = strcmp(token, prefix) > 0 ? token : prefix;
+	const struct node_entry *node = state_node(&page->server->state, page->node_id);
 	struct alloc_entry *entry;
 
-	if (page->node_id[0] != '\0')
-		return add_of_node(page, from, err);
+	if (page->node_id[0] != '\0' && !node)
+		return STATUS_OK;
+	if (page->node_id[0] != '\0' && node->n_allocs <= SCAN_MAX)
+		return add_of_node(page, node, from, err);
 	for (entry = state_alloc_from(&page->server->state, from);
 	     entry && str_starts_with(entry->id, prefix) && add(page, &entry->alloc);
 	     entry = state_alloc_next(entry))

@@ -63,8 +63,6 @@ static bool only_plugins_are_left(const struct node_entry *node)
 	size_t n_claims = 0;
 
 	LIST_FOREACH (alloc, &node->allocs, of_node) {
-		if (alloc_is_client_terminal(&alloc->alloc))
-			continue;
 		if (!runs_plugin(alloc))
 			return false;
 		n_claims += live_claims_of(alloc);
@@ -90,8 +88,7 @@ static void on_slice_durable(struct server *server, void *userdata)
 
 static bool is_to_stop(const struct alloc_entry *alloc, bool plugins_too)
 {
-	return !alloc_is_client_terminal(&alloc->alloc) && alloc->alloc.desired_status != DESIRED_STOP &&
-	       (plugins_too || !runs_plugin(alloc));
+	return alloc->alloc.desired_status != DESIRED_STOP && (plugins_too || !runs_plugin(alloc));
 }
 
 /* Orders the next allocations that are not stopping yet to stop. */

@@ -161,7 +161,7 @@ static bool add_allocs(const struct node_entry *entry, struct nodes_sight *sight
 	if (!response->allocations)
 		return false;
 	LIST_FOREACH (alloc, &entry->allocs, of_node) {
-		if (alloc_is_client_terminal(&alloc->alloc) || !sees_alloc(sight, alloc->alloc.namespace))
+		if (!sees_alloc(sight, alloc->alloc.namespace))
 			continue;
 		response->allocations[response->n_allocations] = alloc_to_pb_short(&alloc->alloc);
 		if (!response->allocations[response->n_allocations])

@@ -812,8 +812,7 @@ static enum status list_ended(const struct session *session, const struct node_e
 	if (!ended->allocs || !ended->claims)
 		return error_no_memory(err, "the epoch");
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		if (alloc->reported_by != session->serial && !alloc_is_client_terminal(&alloc->alloc) &&
-		    has_begun(alloc))
+		if (alloc->reported_by != session->serial && has_begun(alloc))
 			memcpy(ended->allocs[ended->n_allocs++], alloc->id, UUID_TEXT_SIZE);
 	LIST_FOREACH (claim, &node->claims, of_node)
 		if (claim->reported_by != session->serial && claim->claim.state < CLAIM_NODE_DETACHED &&

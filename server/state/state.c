@@ -79,6 +79,7 @@ static struct node_entry *node_or_new(struct state *state, const char *id)
 	(void)str_copy(entry->node.id, sizeof(entry->node.id), id);
 	entry->id = entry->node.id;
 	LIST_INIT(&entry->allocs);
+	LIST_INIT(&entry->ended);
 	LIST_INIT(&entry->claims);
 	LIST_INIT(&entry->instances);
 	RB_INSERT(node_tree, &state->nodes, entry);
@@ -89,7 +90,7 @@ static struct node_entry *node_or_new(struct state *state, const char *id)
  */
 static void node_drop_unnamed(struct state *state, struct node_entry *entry)
 {
-	if (node_is_registered(entry) || !LIST_EMPTY(&entry->allocs) || !LIST_EMPTY(&entry->claims) ||
+	if (node_is_registered(entry) || entry->n_allocs > 0 || !LIST_EMPTY(&entry->claims) ||
 	    !LIST_EMPTY(&entry->instances))
 		return;
 	assert(!entry->session);
@@ -1224,15 +1225,33 @@ static void list_pending(struct state *state, struct alloc_entry *entry, bool is
 	entry->is_pending = is_pending;
 }
 
+static void list_of_node(struct alloc_entry *entry, struct node_entry *node)
+{
+	bool is_live = !alloc_is_client_terminal(&entry->alloc);
+
+	LIST_INSERT_HEAD(is_live ? &node->allocs : &node->ended, entry, of_node);
+	node->n_allocs++;
+	node->n_live_allocs += is_live;
+	entry->node = node;
+}
+
+static void unlist_of_node(struct alloc_entry *entry)
+{
+	LIST_REMOVE(entry, of_node);
+	entry->node->n_allocs--;
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+}
+
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
+	bool is_moving = alloc_is_client_terminal(&entry->alloc) != alloc_is_client_terminal(alloc);
 	struct claim_entry *claim;
 
 	assert(str_eq(entry->node->id, alloc->node_id)); /* an allocation that has a node never moves */
 	assert(alloc_plugins_eq(&entry->alloc, alloc));
 	assert(str_eq(entry->alloc.job_id, alloc->job_id));
-	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
-	entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
+	if (is_moving)
+		unlist_of_node(entry);
 	count_alloc(state, &entry->alloc, -1);
 	count_alloc(state, alloc, 1);
 	if (entry->job) {
@@ -1243,6 +1262,8 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	unlist_ended(state, entry);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
+	if (is_moving)
+		list_of_node(entry, entry->node);
 	entry->decided_version = 0;
 	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
 	list_pending(state, entry, alloc_is_pending(alloc));
@@ -1265,13 +1286,8 @@ static bool place_alloc(struct state *state, struct alloc_entry *entry, const ch
 	to = node_or_new(state, node_id);
 	if (!to)
 		return false;
-	LIST_REMOVE(entry, of_node);
-	from->n_allocs--;
-	to->n_allocs++;
-	from->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
-	to->n_live_allocs += !alloc_is_client_terminal(&entry->alloc);
-	LIST_INSERT_HEAD(&to->allocs, entry, of_node);
-	entry->node = to;
+	unlist_of_node(entry);
+	list_of_node(entry, to);
 	node_drop_unnamed(state, from);
 	return true;
 }
@@ -1298,13 +1314,10 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 			node_drop_unnamed(state, node);
 		return false;
 	}
-	entry->node = node;
-	node->n_allocs++;
-	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	list_ended(state, entry);
-	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
+	list_of_node(entry, node);
 	state->n_allocs++;
 	count_alloc(state, alloc, 1);
 	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
@@ -1343,14 +1356,12 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	unlist_ended(state, entry);
-	LIST_REMOVE(entry, of_node);
+	unlist_of_node(entry);
 	wish_unlist(&state->wishes, &entry->wishes);
 	free(entry->wishes.list);
 	list_pending(state, entry, false);
 	unlist_of_job(state, entry);
 	unlist_runners(state, entry);
-	node->n_allocs--;
-	node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);
 	(void)charge(state, entry, 0);

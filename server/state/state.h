@@ -193,7 +193,8 @@ struct node_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct node node;
 	RB_ENTRY(node_entry) by_id;
-	struct alloc_list allocs;
+	struct alloc_list allocs; /* those that are not client-terminal */
+	struct alloc_list ended;  /* the others: any number of them */
 	struct claim_list claims;
 	struct instance_list instances;
 	int64_t certificate_expires_ms; /* of its session, or the renewed one; 0: not known; not stored */
@@ -203,8 +204,8 @@ struct node_entry {
 	const struct rpc_call *session_call;  /* of it; borrowed, valid as long as it is connected */
 	struct message_list *drivers;	      /* NodeDriver, from its last report; not stored */
 	size_t n_live;			      /* claims that are not freed */
-	size_t n_allocs;		      /* in the list */
-	size_t n_live_allocs;		      /* those that are not client-terminal */
+	size_t n_allocs;		      /* in both lists */
+	size_t n_live_allocs;		      /* in the first one */
 	size_t n_pending;     /* objects that change by its messages and are not durable yet */
 	size_t pending_bytes; /* and the memory that the store has for them */
 	bool is_end_due;      /* the end of its last session is not stored */

@@ -7,11 +7,31 @@
 
 #include "base/str.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
 
-enum { MANY = 1000, OWN = 200 };
+enum { MANY = 1000, OWN = 200, ENDED = 20000 };
 
-static size_t looks; /* at claims */
+static size_t looks;  /* at claims, and at whether allocations have ended */
+static size_t sorted; /* the most at once */
+
+void __real_qsort(void *list, size_t n, size_t size, int (*compare)(const void *, const void *));
+void __wrap_qsort(void *list, size_t n, size_t size, int (*compare)(const void *, const void *));
+void __wrap_qsort(void *list, size_t n, size_t size, int (*compare)(const void *, const void *))
+{
+	if (n > sorted)
+		sorted = n;
+	__real_qsort(list, n, size, compare);
+}
+
+bool __real_alloc_is_client_terminal(const struct alloc *alloc);
+bool __wrap_alloc_is_client_terminal(const struct alloc *alloc);
+bool __wrap_alloc_is_client_terminal(const struct alloc *alloc)
+{
+	looks++;
+	return __real_alloc_is_client_terminal(alloc);
+}
 
 bool __real_claim_is_live(const struct claim *claim);
 bool __wrap_claim_is_live(const struct claim *claim);
@@ -63,4 +83,79 @@ CLUSTER_TEST(a_page_of_a_nodes_volumes_walks_its_claims_once)
 		assert_string_equal(page->volumes[i]->id, id);
 	}
 	assert_in_range(looks, MANY, 4 * MANY); /* each volume looks at its own claims, too */
+}
+
+/* Allocations of node n1 that ended, the lowest id last. */
+static void put_ended(struct fixture *f, unsigned int from, unsigned int end)
+{
+	struct alloc alloc = ROW(.namespace = NAMESPACE_DEFAULT, .name = "app", .node_id = "n1",
+				 .desired_status = DESIRED_RUN, .client_status = CLIENT_COMPLETE);
+
+	while (end-- > from) {
+		(void)str_format(alloc.id, sizeof(alloc.id), "01890000-0000-7000-8000-%012u", end);
+		assert_int_equal(state_put_alloc(&f->server->state, &alloc, NULL), STATUS_OK);
+	}
+}
+
+/* Returns how many allocations all pages of node n1 have together, in their order. */
+static size_t count_listed(struct fixture *f)
+{
+	Holdfast__V1__ListAllocationsRequest request =
+		V1(list_allocations_request, .node_id = TEXT("n1"), .per_page = 4096);
+	char token[UUID_TEXT_SIZE] = "", last[UUID_TEXT_SIZE] = "";
+	size_t n = 0;
+
+	request.next_token = token;
+	do {
+		cleanup_pb ProtobufCMessage *answer = NULL;
+		const Holdfast__V1__ListAllocationsResponse *page;
+
+		assert_int_equal(call(&f->operator, & holdfast__v1__allocations__descriptor, "List",
+				      &request.base, &answer, NULL),
+				 STATUS_OK);
+		page = (const void *)answer;
+		for (size_t i = 0; i < page->n_allocations; i++, n++) {
+			assert_true(strcmp(page->allocations[i]->id, last) > 0);
+			(void)str_copy(last, sizeof(last), page->allocations[i]->id);
+		}
+		(void)str_copy(token, sizeof(token), page->next_token);
+	} while (token[0] != '\0');
+	return n;
+}
+
+CLUSTER_TEST(a_page_of_a_nodes_allocations_sorts_only_so_many)
+{
+	struct alloc other = {.id = ALLOC_1, .namespace = NAMESPACE_DEFAULT, .name = "app", .node_id = "n2"};
+
+	put_ended(f, 2, 2 + ENDED);
+	assert_int_equal(state_put_alloc(&f->server->state, &other, NULL), STATUS_OK);
+	assert_int_equal(count_listed(f), ENDED);
+	assert_int_equal(sorted, ENDED);
+	put_ended(f, 2 + ENDED, 3 + ENDED);
+	assert_int_equal(count_listed(f), ENDED + 1);
+	assert_int_equal(sorted, ENDED);
+}
+
+CLUSTER_TEST(a_placement_looks_at_no_allocation_that_ended)
+{
+	Holdfast__V1__Constraint constraint = V1(constraint, .operator_ = TEXT("distinct_hosts"));
+	Holdfast__V1__Constraint *constraints[] = {&constraint};
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT, *tasks[] = {&task};
+	Holdfast__V1__Allocation alloc = V1(allocation, .name = TEXT("app"), .constraints = constraints,
+					    .n_constraints = 1, .tasks = tasks, .n_tasks = 1);
+	Holdfast__V1__RunAllocationRequest request =
+		V1(run_allocation_request, .allocation = &alloc, .dry_run = true);
+	struct error err;
+
+	task.task = TEXT("app");
+	task.driver = TEXT("container");
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	put_ended(f, 1, MANY);
+	settle(f);
+	looks = 0;
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, &err),
+		STATUS_FAILED_PRECONDITION);
+	assert_contains(err.msg, "no node can take it");
+	assert_in_range(looks, 0, 100);
 }
