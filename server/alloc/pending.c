@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/turn.h"
 #include "claim/refusal.h"
 #include "claim/release.h"
 #include "model/admission.h"
@@ -865,21 +866,18 @@ static bool is_passed(const struct round *round, const struct alloc_entry *entry
 static bool next_namespace(struct round *round)
 {
 	struct pending *pending = round->server->pending;
-	const char *first = NULL, *next = NULL;
+	const char *next = NULL;
 
 	for (size_t i = 0; i < round->queue.n; i++) {
 		const char *namespace = round->queue.list[i]->alloc.namespace;
 
-		if (is_passed(round, round->queue.list[i]))
-			continue;
-		if (!first || strcmp(namespace, first) < 0)
-			first = namespace;
-		if (strcmp(namespace, pending->namespace) > 0 && (!next || strcmp(namespace, next) < 0))
+		if (!is_passed(round, round->queue.list[i]) &&
+		    (!next || turn_compare(pending->namespace, namespace, next) < 0))
 			next = namespace;
 	}
-	if (first)
-		(void)str_copy(pending->namespace, sizeof(pending->namespace), next ? next : first);
-	return first != NULL;
+	if (next)
+		(void)str_copy(pending->namespace, sizeof(pending->namespace), next);
+	return next != NULL;
 }
 
 /* Tries those that the present pass has not come to, until the time is over. Namespaces take turns: many that

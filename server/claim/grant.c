@@ -377,6 +377,7 @@ static enum status call_attach(struct server *server, struct claim_entry *entry,
 	struct plugin_attach_args args;
 	const struct controller_call call = {
 		.plugin_id = entry->claim.plugin_id,
+		.namespace = entry->claim.namespace,
 		.call = plugin_attach_args(&server->state, &entry->claim,
 					   controller && controller->readonly_attach, &args),
 		.wanted = is_attach_wanted,

@@ -366,6 +366,7 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	struct detach *detach = calloc(1, sizeof(*detach));
 	struct controller_call call = {
 		.plugin_id = entry->claim.plugin_id,
+		.namespace = entry->claim.namespace,
 		.wanted = is_detach_wanted,
 		.done = on_detached,
 		.userdata = detach,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/tree.h"
+#include "base/turn.h"
 #include "node/session.h"
 #include "pb/reflect.h"
 #include "plugin/args.h"
@@ -107,10 +108,11 @@ static bool plugin_call_fits(const Holdfast__V1__PluginCall *call, const Holdfas
 
 TAILQ_HEAD(plugin_jobs, plugin_job);
 
-/* Calls that wait. */
+/* Calls that wait. Namespaces take turns: many calls of one delay a call of another by one. */
 struct plugin_line {
 	struct plugin_jobs jobs;
 	size_t n;
+	char namespace[NAMESPACE_MAX + 1]; /* that had the last turn */
 };
 
 /* The calls to one plugin; gone with the last one. */
@@ -242,16 +244,20 @@ static void line_put(struct plugin_line *line, struct plugin_job *job)
 	line->n++;
 }
 
-/* Schedules the first job of the line; false if it is empty. */
+/* Schedules the first job of the namespace whose turn it is; false if the line is empty. */
 static bool line_begin(struct plugin_line *line)
 {
-	struct plugin_job *job = TAILQ_FIRST(&line->jobs);
+	struct plugin_job *next = TAILQ_FIRST(&line->jobs), *job;
 
-	if (!job)
+	if (!next)
 		return false;
-	TAILQ_REMOVE(&line->jobs, job, waiting);
+	TAILQ_FOREACH (job, &line->jobs, waiting)
+		if (turn_compare(line->namespace, job->namespace, next->namespace) < 0)
+			next = job;
+	TAILQ_REMOVE(&line->jobs, next, waiting);
 	line->n--;
-	make_ready(job);
+	memcpy(line->namespace, next->namespace, sizeof(line->namespace));
+	make_ready(next);
 	return true;
 }
 

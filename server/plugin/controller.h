@@ -5,8 +5,9 @@
  * Calls are spread over the plugin's healthy controllers on connected nodes by volume: those about one
  * volume go to one controller as long as it is healthy, lists too. Another one is asked only when the node
  * reports that the plugin is not there. At most one attach, detach, expand, delete, create snapshot or
- * delete snapshot is in flight per plugin; the others wait in their order. Create, validate and lists do
- * not wait. Source: nomad-facts 3 (controller selection, serialization). */
+ * delete snapshot is in flight per plugin; the others wait. Create, validate and lists run side by side.
+ * Among those that wait, namespaces take turns; those of one namespace keep their order. Source: nomad-facts
+ * 3 (controller selection, serialization). */
 
 #include "base/error.h"
 

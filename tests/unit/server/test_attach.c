@@ -6,6 +6,7 @@
 
 #include "claim/grant.h"
 #include "claim/release.h"
+#include "plugin/controller.h"
 #include "plugin/plugins.h"
 #include "state/change.h"
 #include "volume/call.h"
@@ -16,6 +17,18 @@ typedef Holdfast__V1__ClaimVolumeResponse claim_response;
 
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+
+/* Calls are asked for in the namespace of their claim, whose turn they take. */
+enum status __real_controller_call(struct server *server, const struct controller_call *call,
+				   struct error *err);
+enum status __wrap_controller_call(struct server *server, const struct controller_call *call,
+				   struct error *err);
+enum status __wrap_controller_call(struct server *server, const struct controller_call *call,
+				   struct error *err)
+{
+	assert_string_equal(call->namespace, "default");
+	return __real_controller_call(server, call, err);
+}
 
 static int setup_csi(void **state)
 {

@@ -10,7 +10,7 @@
 typedef Holdfast__V1__PluginCall plugin_call;
 typedef Holdfast__V1__PluginReply plugin_reply;
 
-enum { CALLS_MAX = 8, FAST_TIMEOUT_US = 30000 };
+enum { CALLS_MAX = 32, FAST_TIMEOUT_US = 30000 };
 
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
@@ -32,6 +32,7 @@ struct fixture_controller {
 	struct outcome outcomes[CALLS_MAX];
 	unsigned int ends;
 	const char *volume; /* NULL: VOLUME */
+	const char *namespace;
 };
 
 static struct fixture_controller world;
@@ -65,8 +66,8 @@ static enum status start_on(int n, int kind, const char *node_id, struct error *
 		V1(controller_attach_request, .capability = &capability);
 	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	const struct controller_call controller =
-		ROW(.plugin_id = CSI_PLUGIN, .call = &pb, .node_id = node_id, .wanted = is_wanted,
-		    .done = on_done, .userdata = &world.outcomes[n]);
+		ROW(.plugin_id = CSI_PLUGIN, .namespace = world.namespace, .call = &pb, .node_id = node_id,
+		    .wanted = is_wanted, .done = on_done, .userdata = &world.outcomes[n]);
 	char volume[64] = VOLUME;
 	enum status status;
 
@@ -349,6 +350,29 @@ CASE(calls_of_one_namespace_leave_room_for_another_and_for_the_server)
 	expect_ok(0);
 	expect_ok(2);
 	UNTIL(f, asked.times == 2 * CONTROLLER_QUEUE_MAX);
+}
+
+CASE(calls_of_one_namespace_delay_one_of_another_by_a_turn)
+{
+	static const struct {
+		int kind;
+		unsigned int at_once;
+	} rows[] = {{ATTACH, 1}, {VALIDATE, CONTROLLER_SIDE_MAX}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		memset(world.outcomes, 0, sizeof(world.outcomes));
+		world.ends = 0;
+		world.namespace = "b";
+		for (int n = 1; n < CALLS_MAX; n++)
+			start_call(n, rows[i].kind);
+		world.namespace = "a";
+		start_call(0, rows[i].kind);
+		for (int n = 0; n < CALLS_MAX; n++)
+			expect_ok(n);
+		assert_int_equal(world.outcomes[0].order, rows[i].at_once + 1);
+		for (int n = 2; n < CALLS_MAX; n++)
+			assert_true(world.outcomes[n - 1].order < world.outcomes[n].order);
+	}
 }
 
 /* An agent has few calls in flight to one plugin. */
