@@ -293,7 +293,8 @@ struct plugin_entry {
 	uint32_t nodes_wanted, controllers_wanted;
 	struct plugin_summary summary; /* of all of it, see plugins.h */
 	bool is_fresh;
-	uint64_t modify_index; /* revision of the newest fact about it since the start */
+	char namespace_of_turn[NAMESPACE_MAX + 1]; /* whose snapshot schedule was served last */
+	uint64_t modify_index;			   /* revision of the newest fact about it since the start */
 	/* owned, PLUGIN_EVENTS_MAX; the oldest at n_events modulo that; NULL: no event since the start */
 	struct plugin_event *events;
 	size_t n_events; /* in all */

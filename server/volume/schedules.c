@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/tree.h"
+#include "base/turn.h"
 #include "log/log.h"
 #include "model/message.h"
 #include "model/schedule.h"
@@ -337,13 +338,13 @@ static void on_removed(struct server *server, const Holdfast__V1__Snapshot *snap
 	succeeded(server->schedules, schedule);
 }
 
-static bool has_room(const struct schedules *schedules, const char *plugin_id)
+static bool has_room(const struct schedules *schedules, const struct plugin_entry *plugin)
 {
 	const struct schedule *busy;
 	size_t n = 0;
 
 	LIST_FOREACH (busy, &schedules->busy, of_busy)
-		n += str_eq(busy->plugin_id, plugin_id);
+		n += str_eq(busy->plugin_id, plugin->id);
 	return n < SCHEDULE_CALLS_MAX;
 }
 
@@ -356,6 +357,8 @@ static void begin(struct schedules *schedules, struct schedule *schedule, const 
 	char name[NAME_SIZE];
 	struct error err;
 
+	str_copy_text(entry->plugin->namespace_of_turn, sizeof(entry->plugin->namespace_of_turn),
+		      entry->namespace);
 	if (step->action == SCHEDULE_MAKE)
 		name_of(server, &entry->volume, step->time_ms, name);
 	else
@@ -385,7 +388,7 @@ static bool advance(struct schedules *schedules, struct schedule *schedule)
 
 	if (!policy)
 		return false;
-	if (!has_room(schedules, entry->volume.plugin_id))
+	if (!has_room(schedules, entry->plugin))
 		return true;
 	if (volume_store_check_usable(server, &entry->volume, NULL) != STATUS_OK ||
 	    !read_made(server, &entry->volume, &made)) {
@@ -402,30 +405,49 @@ static bool advance(struct schedules *schedules, struct schedule *schedule)
 	return true;
 }
 
-static int by_look_time(const void *a, const void *b)
-{
-	const struct schedule *const *left = a, *const *right = b;
+/* A schedule that is due; without a plugin its volume is gone. */
+struct due {
+	struct schedule *schedule;
+	const struct plugin_entry *plugin;
+};
 
-	return ((*left)->look_ms > (*right)->look_ms) - ((*left)->look_ms < (*right)->look_ms);
+/* Namespaces take turns at each plugin. In a namespace the schedule that is due for the longest time is
+ * first. */
+static int by_turn(const void *a, const void *b)
+{
+	const struct due *left = a, *right = b;
+	int c = strcmp(left->plugin ? left->plugin->id : "", right->plugin ? right->plugin->id : "");
+
+	if (c == 0 && left->plugin)
+		c = turn_compare(left->plugin->namespace_of_turn, left->schedule->namespace,
+				 right->schedule->namespace);
+	if (c != 0)
+		return c;
+	return (left->schedule->look_ms > right->schedule->look_ms) -
+	       (left->schedule->look_ms < right->schedule->look_ms);
 }
 
-/* Advances due schedules in the order of time, so that no schedule waits for ever. False when memory is
- * short. */
+/* Advances the schedules that are due, as far as their plugins have room. False when memory is short. */
 static bool advance_due(struct schedules *schedules, int64_t now_ms)
 {
-	struct schedule **due = calloc(schedules->count.schedules + 1, sizeof(struct schedule *));
+	struct due *due = calloc(schedules->count.schedules + 1, sizeof(*due));
 	struct schedule *schedule;
 	size_t n = 0;
 
 	if (!due)
 		return false;
-	RB_FOREACH (schedule, schedule_tree, &schedules->all)
-		if (!schedule->is_busy && schedule->look_ms <= now_ms)
-			due[n++] = schedule;
-	qsort(due, n, sizeof(struct schedule *), by_look_time);
+	RB_FOREACH (schedule, schedule_tree, &schedules->all) {
+		const struct volume_entry *entry;
+
+		if (schedule->is_busy || schedule->look_ms > now_ms)
+			continue;
+		entry = state_volume(&schedules->server->state, schedule->namespace, schedule->id);
+		due[n++] = (struct due){schedule, entry ? entry->plugin : NULL};
+	}
+	qsort(due, n, sizeof(*due), by_turn);
 	for (size_t i = 0; i < n; i++)
-		if (!advance(schedules, due[i]))
-			forget(schedules, due[i]);
+		if (!advance(schedules, due[i].schedule))
+			forget(schedules, due[i].schedule);
 	free(due);
 	return true;
 }

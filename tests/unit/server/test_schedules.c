@@ -27,6 +27,39 @@ static void let_pass(struct fixture *f, unsigned int ms)
 	look(f);
 }
 
+static void create(struct fixture *f, const char *namespace, const char *id, unsigned int every_ms,
+		   unsigned int keep)
+{
+	char json[512];
+
+	assert_true(
+		str_format(json, sizeof(json),
+			   "{\"volume\":{\"id\":\"%s\",\"namespace\":\"%s\",\"type\":\"CSI\",\"pluginId\":"
+			   "\"nfs\"," CAPABILITIES ",\"snapshots\":{\"everyMs\":\"%u\",\"keep\":%u}}}",
+			   id, namespace, every_ms, keep) > 0);
+	must(f, "Create", json, NULL);
+}
+
+static void create_many(struct fixture *f, int n, unsigned int every_ms)
+{
+	char id[16];
+
+	for (int i = 0; i < n; i++) {
+		assert_true(str_format(id, sizeof(id), "a%02d", i) > 0);
+		create(f, "default", id, every_ms, 256);
+	}
+}
+
+/* Snapshots whose names contain @part. */
+static size_t n_named(const char *part)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < provider.n_snapshots; i++)
+		n += strstr(provider.snapshots[i].name, part) != NULL;
+	return n;
+}
+
 /* Records of snapshots that a schedule made, or a person. */
 static size_t n_records(struct fixture *f, bool is_scheduled)
 {
@@ -212,16 +245,7 @@ PROVIDER_TEST(an_id_of_a_snapshot_is_one_word_of_a_command)
 PROVIDER_TEST(a_slow_provider_gets_few_calls_side_by_side)
 {
 	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1000, STATUS_OK);
-	for (int i = 0; i < 2 * SCHEDULE_CALLS_MAX; i++) {
-		char json[512];
-
-		assert_true(str_format(json, sizeof(json),
-				       "{\"volume\":{\"id\":\"v%d\",\"type\":\"CSI\",\"pluginId\":"
-				       "\"nfs\"," CAPABILITIES
-				       ",\"snapshots\":{\"everyMs\":\"3600000\",\"keep\":2}}}",
-				       i) > 0);
-		must(f, "Create", json, NULL);
-	}
+	create_many(f, 2 * SCHEDULE_CALLS_MAX, EVERY_MS);
 	look(f);
 	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], SCHEDULE_CALLS_MAX);
 	for (int i = 0; i < 2; i++) {
@@ -275,32 +299,26 @@ PROVIDER_TEST(no_other_volume_takes_the_name_of_a_scheduled_snapshot)
 /* The names of those that are always due come first. */
 PROVIDER_TEST(a_schedule_is_not_overtaken_for_ever)
 {
-	enum { N = 3 * SCHEDULE_CALLS_MAX };
-	size_t made;
-
 	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1000, STATUS_OK);
-	for (int i = 0; i < N; i++) {
-		char json[512];
-
-		assert_true(str_format(json, sizeof(json),
-				       "{\"volume\":{\"id\":\"a%02d\",\"type\":\"CSI\",\"pluginId\":"
-				       "\"nfs\"," CAPABILITIES
-				       ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":256}}}",
-				       i) > 0);
-		must(f, "Create", json, NULL);
-	}
-	must(f, "Create",
-	     "{\"volume\":{\"id\":\"z\",\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
-	     ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":2}}}",
-	     NULL);
+	create_many(f, 3 * SCHEDULE_CALLS_MAX, 60000);
+	create(f, "default", "z", 60000, 2);
 	look(f);
 	for (int i = 0; i < 8; i++) { /* each call takes half a period */
 		unit_clock_advance(30 * USEC_PER_SEC);
 		provider_answer();
 		look(f);
 	}
-	made = 0;
-	for (size_t i = 0; i < provider.n_snapshots; i++)
-		made += strstr(provider.snapshots[i].name, "-z-") != NULL;
-	assert_true(made > 0);
+	assert_true(n_named("-z-") > 0);
+}
+
+PROVIDER_TEST(many_schedules_of_a_namespace_delay_one_of_another_by_a_look)
+{
+	create_many(f, 8 * SCHEDULE_CALLS_MAX, EVERY_MS);
+	create(f, "team", "z", EVERY_MS, 2);
+	create(f, "abc", "b", EVERY_MS, 2);
+	look(f);
+	look(f);
+	assert_int_equal(n_named("-z-"), 1);
+	assert_int_equal(n_named("-b-"), 1);
+	assert_in_range(provider.n_snapshots, 2 * SCHEDULE_CALLS_MAX, 5 * SCHEDULE_CALLS_MAX);
 }
