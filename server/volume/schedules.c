@@ -25,6 +25,7 @@
 #include <time.h>
 
 #define WHAT_FAILED "Snapshots.Failed"
+#define TURN_US (10 * USEC_PER_MSEC) /* of one look, after which no further schedule is advanced in it */
 
 enum {
 	TIME_SIZE = sizeof("20261126T162045Z"),
@@ -56,6 +57,7 @@ struct schedules {
 	uint64_t timer_us;	/* monotonic; when it wakes */
 	struct schedule_tree all;
 	struct schedule_list busy;
+	char plugin_of_turn[PLUGIN_ID_MAX + 1]; /* at which a schedule was served last */
 	struct schedules_count count;
 };
 
@@ -359,6 +361,7 @@ static void begin(struct schedules *schedules, struct schedule *schedule, const 
 
 	str_copy_text(entry->plugin->namespace_of_turn, sizeof(entry->plugin->namespace_of_turn),
 		      entry->namespace);
+	str_copy_text(schedules->plugin_of_turn, sizeof(schedules->plugin_of_turn), entry->plugin->id);
 	if (step->action == SCHEDULE_MAKE)
 		name_of(server, &entry->volume, step->time_ms, name);
 	else
@@ -411,12 +414,13 @@ struct due {
 	const struct plugin_entry *plugin;
 };
 
-/* Namespaces take turns at each plugin. In a namespace the schedule that is due for the longest time is
- * first. */
-static int by_turn(const void *a, const void *b)
+/* Plugins take turns, and so do namespaces at each plugin. In a namespace the schedule that is due for the
+ * longest time is first. */
+static int by_turn(const void *a, const void *b, void *plugin_of_turn)
 {
 	const struct due *left = a, *right = b;
-	int c = strcmp(left->plugin ? left->plugin->id : "", right->plugin ? right->plugin->id : "");
+	int c = turn_compare(plugin_of_turn, left->plugin ? left->plugin->id : "",
+			     right->plugin ? right->plugin->id : "");
 
 	if (c == 0 && left->plugin)
 		c = turn_compare(left->plugin->namespace_of_turn, left->schedule->namespace,
@@ -427,11 +431,13 @@ static int by_turn(const void *a, const void *b)
 	       (left->schedule->look_ms < right->schedule->look_ms);
 }
 
-/* Advances the schedules that are due, as far as their plugins have room. False when memory is short. */
+/* Advances the schedules that are due, as far as their plugins have room and there is time. False when memory
+ * is short. */
 static bool advance_due(struct schedules *schedules, int64_t now_ms)
 {
 	struct due *due = calloc(schedules->count.schedules + 1, sizeof(*due));
 	struct schedule *schedule;
+	uint64_t until_us;
 	size_t n = 0;
 
 	if (!due)
@@ -444,8 +450,9 @@ static bool advance_due(struct schedules *schedules, int64_t now_ms)
 		entry = state_volume(&schedules->server->state, schedule->namespace, schedule->id);
 		due[n++] = (struct due){schedule, entry ? entry->plugin : NULL};
 	}
-	qsort(due, n, sizeof(*due), by_turn);
-	for (size_t i = 0; i < n; i++)
+	qsort_r(due, n, sizeof(*due), by_turn, schedules->plugin_of_turn);
+	until_us = clock_monotonic_us() + TURN_US;
+	for (size_t i = 0; i < n && clock_monotonic_us() < until_us; i++)
 		if (!advance(schedules, due[i].schedule))
 			forget(schedules, due[i].schedule);
 	free(due);

@@ -8,12 +8,27 @@
 #include "base/strbuf.h"
 #include "volume/schedules.h"
 #include "volume/snapshots.h"
+#include "volume/store.h"
 
 #include <time.h>
 
 enum { EVERY_MS = 3600 * 1000, KEEP = 2 };
 
 #define SCHEDULED "{\"volume\":{" DB_HEAD ",\"snapshots\":{\"everyMs\":\"3600000\",\"keep\":2}}}"
+
+/* That each step of a schedule takes. */
+static uint64_t step_us;
+
+enum status __real_volume_store_check_usable(struct server *server, const struct volume *volume,
+					     struct error *err);
+enum status __wrap_volume_store_check_usable(struct server *server, const struct volume *volume,
+					     struct error *err);
+enum status __wrap_volume_store_check_usable(struct server *server, const struct volume *volume,
+					     struct error *err)
+{
+	unit_clock_advance(step_us);
+	return __real_volume_store_check_usable(server, volume, err);
+}
 
 /* Lets a look pass, and what it begins. */
 static void look(struct fixture *f)
@@ -321,4 +336,45 @@ PROVIDER_TEST(many_schedules_of_a_namespace_delay_one_of_another_by_a_look)
 	assert_int_equal(n_named("-z-"), 1);
 	assert_int_equal(n_named("-b-"), 1);
 	assert_in_range(provider.n_snapshots, 2 * SCHEDULE_CALLS_MAX, 5 * SCHEDULE_CALLS_MAX);
+}
+
+PROVIDER_TEST(one_look_advances_no_more_schedules_than_there_is_time_for)
+{
+	enum { N = 40 };
+
+	create_many(f, N, EVERY_MS);
+	provider.can.create_delete_snapshot = false;
+	step_us = USEC_PER_MSEC;
+	look(f);
+	assert_in_range(schedules_count(f->server).failed, 1, 20);
+	for (int i = 0; i < N; i++)
+		look(f);
+	assert_int_equal(schedules_count(f->server).failing, N);
+	step_us = 0;
+}
+
+PROVIDER_TEST(schedules_that_fail_at_one_plugin_delay_those_of_another_by_a_look)
+{
+	struct plugin_instance away = {
+		.node_id = "n1", .plugin = {.plugin_id = "away", .healthy = true, .has_controller = true}};
+	char json[512], id[16];
+
+	assert_int_equal(state_put_instance(&f->server->state, &away, NULL), STATUS_OK);
+	for (int i = 0; i < 100; i++) {
+		assert_true(str_format(id, sizeof(id), "a%02d", i) > 0);
+		assert_true(str_format(json, sizeof(json),
+				       "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"away\","
+				       "\"externalId\":\"%s\"," CAPABILITIES
+				       ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":2}}}",
+				       id, id) > 0);
+		must(f, "Register", json, NULL);
+	}
+	state_delete_instance(&f->server->state, state_instance(&f->server->state, "n1", "away", ""));
+	create(f, "default", "z", EVERY_MS, 2);
+	step_us = USEC_PER_MSEC;
+	look(f);
+	look(f);
+	step_us = 0;
+	assert_int_equal(n_named("-z-"), 1);
+	assert_in_range(schedules_count(f->server).failed, 1, 60);
 }
