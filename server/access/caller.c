@@ -288,6 +288,20 @@ char *access_who(struct server *server, const struct rpc_call *call, char ret[st
 	return ret;
 }
 
+void access_sharer(struct server *server, const struct rpc_call *call, char ret[static NAMESPACE_MAX + 1])
+{
+	char text[ACCESS_WHO_SIZE];
+	struct caller caller;
+
+	if (!rpc_call_token(call) || access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
+		name_certificate(server, rpc_call_peer(call), text);
+	else if (caller.token->token->namespace_[0] != '\0')
+		(void)str_copy(text, sizeof(text), caller.token->token->namespace_);
+	else
+		(void)str_join(text, sizeof(text), "token ", caller.token->token->accessor);
+	str_copy_text(ret, NAMESPACE_MAX + 1, text);
+}
+
 char *access_vouched_by(const struct server *server, const struct rpc_call *call,
 			char ret[static ACCESS_WHO_SIZE])
 {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/node.h"
+#include "model/volume.h"
 #include "rpc/peer.h"
 #include "rpc/server.h"
 #include "state/objects.h"
@@ -78,6 +79,10 @@ enum { ACCESS_WHO_SIZE = 192 };
 /** The caller for records and messages: "operator/alice", "node/n1", "token 0189... (deploy)", and with both
  * "token 0189... (deploy) of operator/alice". Never the secret. */
 char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE]);
+
+/** Writes for whom a call of no namespace counts where namespaces share something: the namespace that its
+ * token is bound to, else the token or the certificate, as a text that is no name of a namespace. */
+void access_sharer(struct server *server, const struct rpc_call *call, char ret[static NAMESPACE_MAX + 1]);
 
 /** Returns the server that handed the call on and vouches for the caller, as its own certificate names it:
  * "server/s2 at ADDRESS"; "": a direct call. */

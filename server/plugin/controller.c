@@ -226,7 +226,7 @@ static enum status plugin_queue_check_room(struct plugin_queue *queue, const str
 	return error_set(
 		err, STATUS_RESOURCE_EXHAUSTED, 0,
 		"plugin %s: %zu calls wait for its controller, the most there may be%s; try again later",
-		queue->plugin_id, n, has_many ? " with many of one namespace" : "");
+		queue->plugin_id, n, has_many ? " with many of one namespace or caller" : "");
 }
 
 static void make_ready(struct plugin_job *job)

@@ -50,10 +50,10 @@ typedef bool controller_wanted_fn(struct server *server, void *userdata);
 struct controller_call {
 	const char *plugin_id;
 	const Holdfast__V1__PluginCall *call; /* request set; copied. call_id and timeout_ms are filled in */
-	const char *namespace;	      /* that asks for it; "*": a list of all; NULL: the server by itself */
-	const char *node_id;	      /* NULL: any controller; else the node service of this node */
-	bool is_of_controller;	      /* of node_id: its controller, not its node service */
-	uint64_t timeout_us;	      /* 0: controller_timeout of the settings */
+	const char *namespace; /* for which it counts, see access_sharer(); NULL: the server by itself */
+	const char *node_id;   /* NULL: any controller; else the node service of this node */
+	bool is_of_controller; /* of node_id: its controller, not its node service */
+	uint64_t timeout_us;   /* 0: controller_timeout of the settings */
 	controller_wanted_fn *wanted; /* NULL: always */
 	controller_done_fn *done;
 	void *userdata;

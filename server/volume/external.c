@@ -115,8 +115,9 @@ static enum status list_external(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__ControllerListVolumesRequest list = HOLDFAST__V1__CONTROLLER_LIST_VOLUMES_REQUEST__INIT;
 	Holdfast__V1__PluginCall pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	char sharer[NAMESPACE_MAX + 1];
 	struct controller_call controller = {
-		.plugin_id = request->plugin_id, .namespace = "*", .call = &pb, .done = on_volumes_listed};
+		.plugin_id = request->plugin_id, .namespace = sharer, .call = &pb, .done = on_volumes_listed};
 	struct listing *listing;
 	size_t max;
 	enum status status =
@@ -136,6 +137,7 @@ static enum status list_external(struct server *server, struct rpc_call *call,
 	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_VOLUMES;
 	pb.list_volumes = &list;
 	controller.userdata = listing;
+	access_sharer(server, call, sharer);
 	status = controller_call(server, &controller, err);
 	if (status != STATUS_OK)
 		free(listing);
@@ -308,8 +310,11 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	Holdfast__V1__ControllerListSnapshotsRequest list =
 		HOLDFAST__V1__CONTROLLER_LIST_SNAPSHOTS_REQUEST__INIT;
 	Holdfast__V1__PluginCall pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
-	struct controller_call controller = {
-		.plugin_id = request->plugin_id, .namespace = "*", .call = &pb, .done = on_snapshots_listed};
+	char sharer[NAMESPACE_MAX + 1];
+	struct controller_call controller = {.plugin_id = request->plugin_id,
+					     .namespace = sharer,
+					     .call = &pb,
+					     .done = on_snapshots_listed};
 	struct listing *listing;
 
 	TRY(volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err));
@@ -322,6 +327,7 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_SNAPSHOTS;
 	pb.list_snapshots = &list;
 	controller.userdata = listing;
+	access_sharer(server, call, sharer);
 	enum status status = controller_call(server, &controller, err);
 	if (status != STATUS_OK)
 		free(listing);

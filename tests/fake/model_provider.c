@@ -406,6 +406,8 @@ enum status __wrap_controller_call(struct server *server, const struct controlle
 	if (!call->node_id && provider.has_no_controller)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "no controller of plugin %s", call->plugin_id);
 	note(call->call);
+	str_copy_text(provider.last_namespace, sizeof(provider.last_namespace),
+		      call->namespace ? call->namespace : "");
 	if (call->node_id)
 		note_node(call->call, call->node_id);
 	while (place < PROVIDER_HELD_MAX && jobs[place])

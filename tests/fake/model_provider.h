@@ -58,7 +58,8 @@ struct provider {
 	/* seen */
 	unsigned int calls[PROVIDER_CALLS_MAX];
 	char last_name[PROVIDER_TEXT];
-	char last_secrets[PROVIDER_TEXT]; /* "key=value," of the last call that had any, in their order */
+	char last_namespace[PROVIDER_TEXT]; /* for which the last call counts; "": the server */
+	char last_secrets[PROVIDER_TEXT];   /* "key=value," of the last call that had any, in their order */
 	uint64_t last_min, last_max;
 	bool last_had_capability;
 	uint64_t node_bytes;	   /* that a node's file system gets; 0: says nothing */

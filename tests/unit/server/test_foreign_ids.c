@@ -242,6 +242,46 @@ CASE(a_list_of_the_providers_volumes_has_those_that_the_caller_may_see)
 	assert_non_null(strstr(text, "\"vol-3\"")); /* no record knows it */
 }
 
+/* For whom its lists count at their plugin. */
+static const char *sharer_of(struct caller_client *caller)
+{
+	static char name[PROVIDER_TEXT];
+
+	expect(caller, "Volumes.ListExternal", "{\"pluginId\":\"nfs\"}", STATUS_OK);
+	(void)str_copy(name, sizeof(name), provider.last_namespace);
+	provider.last_namespace[0] = '\0';
+	expect(caller, "Volumes.ListSnapshots", "{\"pluginId\":\"nfs\"}", STATUS_OK);
+	assert_string_equal(provider.last_namespace, name);
+	caller_release(caller);
+	return name;
+}
+
+CASE(lists_of_one_caller_take_no_share_of_another)
+{
+	static const char policy[] =
+		"{\"policy\":{\"name\":\"b\",\"namespaces\":[" WRITES "],\"plugin\":\"read\"}}";
+	static const char *const tokens[] = {
+		"{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"b\"],\"namespace\":\"b\"}",
+		"{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"b\"]}",
+		"{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"b\"]}",
+	};
+	char names[ARRAY_SIZE(tokens)][PROVIDER_TEXT];
+	struct caller_client caller;
+
+	operator_does(f, "Operator.PutPolicy", policy);
+	caller_init(&caller, f, "holdfast://c1/operator/alice", NULL);
+	assert_string_equal(sharer_of(&caller), "operator/alice");
+	for (size_t i = 0; i < ARRAY_SIZE(tokens); i++) {
+		cleanup_free char *secret = make_token(f, tokens[i]);
+
+		caller_init(&caller, f, NULL, secret);
+		(void)str_copy(names[i], sizeof(names[i]), sharer_of(&caller));
+	}
+	assert_string_equal(names[0], "b");
+	assert_true(str_starts_with(names[1], "token ") && str_starts_with(names[2], "token "));
+	assert_string_not_equal(names[1], names[2]);
+}
+
 CASE(a_list_of_the_providers_snapshots_has_those_that_the_caller_may_see)
 {
 	cleanup(caller_release) struct caller_client b;
