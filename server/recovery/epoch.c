@@ -19,6 +19,7 @@
 #include "model/claim.h"
 #include "model/message.h"
 #include "model/pb.h"
+#include "model/task.h"
 #include "node/session.h"
 #include "plugin/args.h"
 #include "recovery/history.h"
@@ -179,12 +180,31 @@ static const char *alloc_object(const struct alloc *alloc, char object[static OB
 	return object;
 }
 
+/* The same limits as in a status of the node. */
+static bool has_valid_tasks(const struct alloc *alloc)
+{
+	const struct message_list *list = alloc->task_status;
+
+	for (size_t i = 0; i < message_list_n(list); i++) {
+		const Holdfast__Driver__V1__TaskStatus *status = (const void *)list->messages[i];
+
+		if (!alloc_find_task(alloc, status->task) ||
+		    protobuf_c_message_get_packed_size(&status->base) > TASK_STATUS_BYTES_MAX)
+			return false;
+	}
+	return message_list_n(list) <= message_list_n(alloc->tasks);
+}
+
 static enum status read_alloc(const struct session *session, const Holdfast__V1__Allocation *from,
 			      struct alloc *ret, struct error *err)
 {
 	TRY(alloc_from_pb(from, ret, err));
 	message_list_unref(ret->events); /* only the server writes events */
 	ret->events = NULL;
+	if (!has_valid_tasks(ret)) {
+		message_list_unref(ret->task_status); /* the node's next status has it */
+		ret->task_status = NULL;
+	}
 	alloc_default(ret);
 	if (!id_is_uuid(ret->id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -275,7 +295,6 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 			"adopts at most %d",
 			node->adopted_bytes, session->node_id, SESSION_ADOPTED_BYTES_MAX);
 	TRY(pay_adoption(session, err));
-	node->adopted_bytes += size;
 	if (alloc.desired_status == DESIRED_UNSPECIFIED)
 		alloc.desired_status = DESIRED_RUN;
 	if (alloc.client_status == CLIENT_UNSPECIFIED)
@@ -289,7 +308,9 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	change_put_alloc(&change, &alloc);
 	audit_own(server, &change, "Allocations.Adopt", alloc_object(&alloc, object), session->node_id);
 	TRY(session_commit(session, &change, word_about(&alloc), alloc.id, err));
-	state_alloc(&server->state, alloc.id)->reported_by = session->serial;
+	known = state_alloc(&server->state, alloc.id);
+	known->reported_by = session->serial;
+	node->adopted_bytes += known->bytes;
 	return STATUS_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "base/rate_counted.h"
 #include "base/uuid.h"
 #include "model/pb.h"
+#include "model/task.h"
 #include "node/session.h"
 #include "recovery/new_epoch.h"
 #include "state/keys.h"
@@ -1591,4 +1592,49 @@ CLUSTER_TEST(of_two_freed_claims_of_one_allocation_a_report_brings_back_one)
 	report(f, &f->n1, f->n1.report_epoch, NULL, &freed[1], false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 1);
+}
+
+enum task_lie { HONEST_TASK, OTHER_TASK, LARGE_TASK, TASK_TWICE, TASK_LIES };
+
+/* An empty attribute takes two bytes of a report, and fifty of memory. */
+CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
+{
+	enum { ATTRIBUTES = TASK_STATUS_BYTES_MAX / 2 };
+	static Holdfast__Driver__V1__KeyValue *attributes[ATTRIBUTES];
+	Holdfast__Driver__V1__KeyValue attribute = PB(holdfast__driver__v1__key_value, .key = "");
+	Holdfast__Driver__V1__TaskConfig config =
+		PB(holdfast__driver__v1__task_config, .task = TEXT("app"), .driver = TEXT("container"));
+	Holdfast__Driver__V1__TaskConfig *configs[] = {&config};
+	Holdfast__V1__VolumeRequest request =
+		V1(volume_request, .name = "data", .source = "db",
+		   .access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER);
+	Holdfast__V1__VolumeRequest *requests[] = {&request};
+	char id[UUID_TEXT_SIZE];
+
+	for (size_t i = 0; i < ATTRIBUTES; i++)
+		attributes[i] = &attribute;
+	connect_both(f);
+	for (enum task_lie lie = 0; lie < TASK_LIES; lie++) {
+		Holdfast__Driver__V1__TaskStatus status =
+			PB(holdfast__driver__v1__task_status,
+			   .task = lie == OTHER_TASK ? TEXT("other") : TEXT("app"), .attributes = attributes,
+			   .n_attributes = lie == LARGE_TASK ? ATTRIBUTES : 1);
+		Holdfast__Driver__V1__TaskStatus *statuses[] = {&status, &status};
+		Holdfast__V1__Allocation alloc =
+			V1(allocation, .id = id, .name = "x", .node_id = "n1", .volumes = requests,
+			   .n_volumes = 1, .tasks = configs, .n_tasks = 1,
+			   .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING, .task_status = statuses,
+			   .n_task_status = lie == TASK_TWICE ? 2 : 1);
+		Holdfast__V1__Allocation *allocs[] = {&alloc};
+		Holdfast__V1__NodeReport pb = V1(node_report, .allocations = allocs, .n_allocations = 1);
+
+		(void)str_format(id, sizeof(id), "0189dead-0000-7000-8000-%012d", (int)lie + 1);
+		provoke_report(f, &f->n1);
+		pb.epoch = f->n1.report_epoch;
+		fake_node_send_report(&f->n1, &pb);
+		UNTIL(f, f->n1.closed || has_reported(f, "n1"));
+		assert_non_null(state_alloc(&f->server->state, id));
+		assert_int_equal(message_list_n(state_alloc(&f->server->state, id)->alloc.task_status),
+				 lie == HONEST_TASK);
+	}
 }
