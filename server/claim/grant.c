@@ -406,13 +406,19 @@ static bool ask_controller(struct server *server, struct claim_entry *entry, str
 }
 
 /* The claim is durable: lets the controller attach it, if that is its part, and answers the call once,
- * with the grant or the cause of its refusal. A repeat does the same again, for the same answer. Takes
- * over @grant, and one of the claim's n_grants, which keep it from expiring. */
+ * with the grant or the cause of its refusal. A repeat does the same again, for the same answer, but not
+ * while the controller has a call for the claim: a node must not fill its queue. Takes over @grant, and one
+ * of the claim's n_grants, which keep it from expiring. */
 static void grant_finish(struct server *server, struct grant *grant)
 {
 	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+	bool is_attached = is_grantable(entry) && entry->claim.attach != ATTACH_NONE;
 
-	if (is_grantable(entry) && entry->claim.attach != ATTACH_NONE) {
+	if (is_attached && entry->work.n_grants > 1) {
+		fail(grant->call, STATUS_ABORTED,
+		     "the volume is being attached for another call of this claim; ask again");
+		grant_free(grant);
+	} else if (is_attached) {
 		if (ask_controller(server, entry, grant))
 			return;
 	} else {

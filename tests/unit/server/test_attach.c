@@ -527,19 +527,44 @@ CASE(a_repeated_claim_gets_the_publish_context_again)
 CASE(two_claims_of_one_allocation_at_once_are_one_claim)
 {
 	struct asked asked[2] = {0};
+	int refused;
 
-	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 2, 0);
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
 	for (int i = 0; i < 2; i++)
 		fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked[i]);
-	for (int i = 0; i < 2; i++) {
-		UNTIL(f, f->n2.n_held == 1);
-		fake_node_answer(&f->n2);
-		UNTIL(f, asked[0].answers + asked[1].answers == i + 1);
-	}
-	assert_int_equal(asked[0].status, STATUS_OK);
-	assert_int_equal(asked[1].status, STATUS_OK);
+	UNTIL(f, f->n2.n_held == 1 && asked[0].answers + asked[1].answers == 1);
+	refused = asked[1].answers;
+	assert_int_equal(asked[refused].status, STATUS_ABORTED);
+	fake_node_answer(&f->n2);
+	UNTIL(f, asked[!refused].answers == 1);
+	assert_int_equal(asked[!refused].status, STATUS_OK);
+	assert_int_equal(f->plugin.calls[ATTACH], 1);
+	claim_and_forget(f, &f->n1, ALLOC_1);
 	assert_int_equal(f->server->state.n_claims, 1);
-	assert_int_equal(f->plugin.most_in_flight, 1);
+}
+
+/* The queue of a plugin's controller is that of all nodes. */
+CASE(a_node_that_repeats_its_claim_takes_one_place_in_the_queue)
+{
+	enum { REPEATS = 100 };
+	static struct asked asked[REPEATS];
+	struct controller_stats stats;
+	int answers = 0;
+
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD, 1, 0);
+	for (int i = 0; i < REPEATS; i++)
+		fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked[i]);
+	UNTIL(f, f->n2.n_held == 1);
+	settle(f);
+	controller_stats(f->server, &stats);
+	assert_int_equal(stats.waiting, 0);
+	fake_node_answer(&f->n2);
+	settle(f);
+	for (int i = 0; i < REPEATS; i++)
+		answers += asked[i].answers;
+	assert_int_equal(answers, REPEATS);
+	assert_int_equal(f->plugin.calls[ATTACH], 2);
 }
 
 TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, setup_csi, teardown_db)
