@@ -34,6 +34,13 @@ struct gc_counts {
 	uint32_t allocs, claims, attestations, tokens, revocations, audit;
 };
 
+/* An allocation in the order of an early run. */
+struct gc_place {
+	char namespace[NAMESPACE_MAX + 1]; /* empty: the beginning */
+	int64_t end_ms;
+	char id[UUID_TEXT_SIZE];
+};
+
 struct gc_run;
 
 /* One slice of a phase: stages deletions and moves the cursor. True: the phase is through. */
@@ -51,8 +58,7 @@ struct gc_run {
 	gc_phase_fn *const *phase; /* the present one of a list that ends with NULL */
 	/* of what comes next in the phase; empty: the beginning */
 	char id[OBJECT_KEY_SIZE];
-	char namespace[NAMESPACE_MAX + 1]; /* of an early run, with the time and the id */
-	int64_t end_ms;
+	struct gc_place early; /* instead, of an early run */
 	struct freed_walk freed;
 	struct gc_counts counts;
 };
@@ -66,6 +72,7 @@ struct gc {
 	sd_event_source *timer; /* owned; the next periodic run */
 	sd_event_source *early; /* owned; the next early run; mostly off */
 	uint64_t early_rest_us; /* before that */
+	struct gc_place next;	/* where it begins */
 };
 
 /* False when the slice is full. */
@@ -147,17 +154,18 @@ static struct alloc_entry *collect_surplus(struct gc_run *run, struct change *ch
 
 static bool collect_early(struct gc_run *run, struct change *change)
 {
+	struct gc_place *next = &run->early;
 	struct alloc_entry *entry =
-		state_ended_from(&run->server->state, run->namespace, run->end_ms, run->id);
+		state_ended_from(&run->server->state, next->namespace, next->end_ms, next->id);
 	size_t scanned = 0;
 
 	while (entry && has_room(change, run, scanned))
 		entry = collect_surplus(run, change, entry, &scanned);
 	if (!entry)
 		return true;
-	(void)str_copy(run->namespace, sizeof(run->namespace), entry->alloc.namespace);
-	(void)str_copy(run->id, sizeof(run->id), entry->id);
-	run->end_ms = entry->alloc.end_time_ms;
+	(void)str_copy(next->namespace, sizeof(next->namespace), entry->alloc.namespace);
+	(void)str_copy(next->id, sizeof(next->id), entry->id);
+	next->end_ms = entry->alloc.end_time_ms;
 	return false;
 }
 
@@ -377,16 +385,19 @@ static void arm_early(struct gc *gc)
 	(void)sd_event_source_set_enabled(gc->early, SD_EVENT_ONESHOT);
 }
 
-/* Ends an early run for those that wait, or when its time is over: the next one continues. After one that
- * found nothing there is a longer rest. */
+/* Ends an early run for those that wait, or when its time is over: the next one continues there. After one
+ * that continued, another one begins with the first namespace. After one that found nothing there is a longer
+ * rest. */
 static bool end_early(struct gc *gc, struct gc_run *run, bool done)
 {
+	bool has_continued = gc->next.namespace[0] != '\0';
 	bool is_cut = !done && (gc->n_runs > 1 || clock_monotonic_us() >= run->until_us);
 
 	if (!done && !is_cut)
 		return false;
 	gc->early_rest_us = run->counts.allocs > 0 || is_cut ? GC_EARLY_US : GC_EARLY_REST_US;
-	if (is_cut || run->has_left)
+	gc->next = is_cut ? run->early : (struct gc_place){.id = ""};
+	if (is_cut || has_continued || run->has_left)
 		arm_early(gc);
 	return true;
 }
@@ -436,6 +447,7 @@ static enum status gc_start(struct gc *gc, const struct gc_run *wanted, uint64_t
 		.is_early = wanted->is_early,
 		.until_us = clock_monotonic_us() + GC_EARLY_RUN_US,
 		.phase = wanted->is_early ? early_phases : phases,
+		.early = gc->next,
 	};
 	if (!gc->slice) {
 		enum status status = next_slice(gc, err);
