@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 16, NAME_SIZE = 128 };
+enum { DEPTH_MAX = 16, NAME_SIZE = 128, VALUE_COST = 16, COST_MAX = 4 << 20 };
 
 #define cleanup_json cleanup(json_decrefp)
 
@@ -59,16 +59,9 @@ static json_t *variable(struct nomad_scope *scope, const char *name, char ret_wh
 static json_t *local(struct nomad_scope *scope, const char *name, char ret_why[static NOMAD_WHY_SIZE])
 {
 	const json_t *value = json_object_get(scope->locals, name);
-	json_t *result;
 
-	if (!value)
-		return why_not(ret_why, "there is no local value %.64s", name);
-	if (scope->depth == DEPTH_MAX)
-		return why_not(ret_why, "the local value %.64s names itself", name);
-	scope->depth++;
-	result = nomad_value(scope, value, ret_why);
-	scope->depth--;
-	return result;
+	return value ? nomad_value(scope, value, ret_why)
+		     : why_not(ret_why, "there is no local value %.64s", name);
 }
 
 /* `.key` and `["key"]` behind a value, which is taken over. */
@@ -107,8 +100,13 @@ static json_t *named(struct nomad_scope *scope, const char *text, char ret_why[s
 
 	if (n == 0 || n >= sizeof(name) || strcspn(text, " \t(?+*/=<>&|!") < strlen(text))
 		return why_not(ret_why, "%.96s is not evaluated; write its value", text);
+	if (scope->depth == DEPTH_MAX)
+		return why_not(ret_why, "%.96s names itself, or others more than %d levels deep", text,
+			       DEPTH_MAX);
 	(void)str_format(name, sizeof(name), "%.*s", (int)n, start);
+	scope->depth++;
 	value = str_starts_with(text, "var.") ? variable(scope, name, ret_why) : local(scope, name, ret_why);
+	scope->depth--;
 	return value ? member(value, start + n, text, ret_why) : NULL;
 }
 
@@ -227,6 +225,7 @@ static json_t *text_value(struct nomad_scope *scope, const char *at, char ret_wh
 			strbuf_put(&text, at++, 1);
 		}
 	}
+	scope->cost += text.len;
 	value = text.error == 0 ? json_string(text.data ? text.data : "") : NULL;
 	return value ? value : why_not(ret_why, "memory is short");
 }
@@ -249,6 +248,9 @@ json_t *nomad_value(struct nomad_scope *scope, const json_t *value, char ret_why
 	const char *key;
 	json_t *inner;
 
+	scope->cost += VALUE_COST;
+	if (scope->cost > COST_MAX)
+		return why_not(ret_why, "the file has too many expressions that name others; write values");
 	if (json_is_string(value))
 		return text_value(scope, json_string_value(value), ret_why);
 	if (json_is_array(value))

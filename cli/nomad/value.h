@@ -23,7 +23,8 @@ struct nomad_scope {
 	const json_t *locals;	 /* a block, or NULL */
 	const json_t *values;	 /* of variables, texts that replace their defaults; or NULL */
 	json_t *ports;		 /* numbers by label, of the group; or NULL */
-	unsigned int depth;	 /* of locals that name locals */
+	unsigned int depth;	 /* of variables and locals that name others */
+	size_t cost;		 /* of all values so far: their number and bytes */
 };
 
 /** The value of @value, in which all expressions are replaced but the references that may stay. Returns NULL

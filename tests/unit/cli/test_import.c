@@ -371,3 +371,58 @@ TEST(expressions_have_the_values_that_nomad_gives_them)
 			fail_msg("%s: %s", cases[i].expression, print(&import));
 	}
 }
+
+/* @head: variables and locals, @env: of the task. */
+static void expect_refused(const char *head, const char *env, const char *why)
+{
+	struct strbuf text = STRBUF_INIT(1 << 20);
+	cleanup(nomad_import_release) struct nomad_import import = {.text = NULL};
+	cleanup_free char *all = NULL;
+
+	strbuf_puts(&text, head);
+	strbuf_puts(&text, "job \"a\" {\n group \"a\" {\n task \"a\" {\n env {\n");
+	strbuf_puts(&text, env);
+	strbuf_puts(&text, " }\n }\n }\n}\n");
+	import = import_text(text.data, NULL, NULL);
+	strbuf_release(&text);
+	all = print(&import);
+	assert_true(import.n_refused > 0);
+	assert_contains(all, why);
+}
+
+TEST(a_variable_that_names_itself_is_refused)
+{
+	expect_refused("variable \"a\" {\n default = \"${var.a}\"\n}\n", " K = var.a\n",
+		       "var.a names itself");
+	expect_refused("variable \"a\" {\n default = [local.b]\n}\nlocals {\n b = { k = var.a }\n}\n",
+		       " K = local.b.k\n", "names itself");
+}
+
+TEST(values_that_multiply_are_refused)
+{
+	cleanup_strbuf struct strbuf head = STRBUF_INIT(1 << 20);
+
+	strbuf_puts(&head, "locals {\n l0 = \"\"\n");
+	for (int level = 1; level <= 4; level++) {
+		strbuf_printf(&head, " l%d = \"", level);
+		for (int i = 0; i < 50; i++)
+			strbuf_printf(&head, "${local.l%d}", level - 1);
+		strbuf_puts(&head, "\"\n");
+	}
+	strbuf_puts(&head, "}\n");
+	expect_refused(head.data, " K = local.l4\n", "too many expressions that name others");
+}
+
+/* Few values, of many bytes. */
+TEST(texts_that_multiply_are_refused)
+{
+	cleanup_strbuf struct strbuf head = STRBUF_INIT(1 << 20), env = STRBUF_INIT(1 << 20);
+
+	strbuf_puts(&head, "locals {\n l = { k = \"v\", long = \"");
+	for (int i = 0; i < 10000; i++)
+		strbuf_puts(&head, "xxxxxxxxxx");
+	strbuf_puts(&head, "\" }\n}\n");
+	for (int i = 0; i < 50; i++)
+		strbuf_printf(&env, " K%d = local.l.k\n", i);
+	expect_refused(head.data, env.data, "too many expressions that name others");
+}
