@@ -271,13 +271,14 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 }
 
 /* Adds an expired ticket: the node can show it in a report, but not mount with it. If OpenSSL fails, there
- * is no ticket to show. */
+ * is no ticket to show. An adopted claim gets none: it may be of an older generation, or on other storage,
+ * than @volume now. */
 static void add_ticket(const struct server *server, const struct claim *claim, const struct volume *volume,
 		       struct ticket *ticket, ProtobufCBinaryData *ret)
 {
 	struct error err;
 
-	if (ticket_issue(server->issuer, claim, volume, 0, ticket, &err) == STATUS_OK)
+	if (!claim->adopted && ticket_issue(server->issuer, claim, volume, 0, ticket, &err) == STATUS_OK)
 		*ret = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
 }
 

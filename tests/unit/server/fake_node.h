@@ -72,7 +72,7 @@ struct fake_node {
 	char last_release[UUID_TEXT_SIZE];	 /* claim */
 	char last_forced[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */
 	enum claim_state last_release_state;
-	bool last_release_was_freed, closed;
+	bool last_release_was_freed, last_release_has_ticket, closed;
 	enum status closed_status;
 	char closed_message[ERROR_MSG_MAX];
 };

@@ -1638,3 +1638,24 @@ CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
 				 lie == HONEST_TASK);
 	}
 }
+
+CLUSTER_TEST(an_order_to_release_proves_nothing_for_an_adopted_claim)
+{
+	struct claim lie;
+
+	take_volume(f);
+	lie = claim_of(f, ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.releases >= 1);
+	assert_true(f->n1.last_release_has_ticket);
+	fake_node_send_released(&f->n1, &lie);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	(void)str_copy(lie.id, sizeof(lie.id), INVENTED);
+	lie.state = CLAIM_TAKEN;
+	provoke_report(f, &f->n1);
+	report(f, &f->n1, f->n1.report_epoch, NULL, &lie, false);
+	UNTIL(f, f->n1.releases >= 1);
+	assert_string_equal(f->n1.last_release, INVENTED);
+	assert_false(f->n1.last_release_has_ticket);
+}
