@@ -271,8 +271,8 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 }
 
 /* Adds an expired ticket: the node can show it in a report, but not mount with it. If OpenSSL fails, there
- * is no ticket to show. An adopted claim gets none: it may be of an older generation, or on other storage,
- * than @volume now. */
+ * is no ticket to show. An adopted claim gets no ticket: it may be of an older generation, or on other
+ * storage, than @volume now. */
 static void add_ticket(const struct server *server, const struct claim *claim, const struct volume *volume,
 		       struct ticket *ticket, ProtobufCBinaryData *ret)
 {

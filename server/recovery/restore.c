@@ -295,44 +295,6 @@ static void refuse(struct restore *restore, const struct error *err)
 	forget(server);
 }
 
-/* Every submitted change is answered, including the audit record of the restore, and nothing else is. */
-static void on_settled(uint64_t revision, const struct error *error, void *userdata)
-{
-	Holdfast__V1__ApplyRestoreResponse response = HOLDFAST__V1__APPLY_RESTORE_RESPONSE__INIT;
-	struct server *server = userdata;
-	struct restore *restore = server->restore;
-	struct error err = {.status = STATUS_OK};
-
-	if (!restore) /* the server ends */
-		return;
-	if (error)
-		err = *error;
-	if (err.status != STATUS_OK || decide(restore, &err) != STATUS_OK) {
-		refuse(restore, &err);
-		return;
-	}
-	response.epoch = restore->result.epoch;
-	response.index = restore->result.index;
-	response.nodes_to_report = restore->result.nodes;
-	rpc_call_reply(TAKE_PTR(restore->call), &response.base);
-}
-
-static void on_prepared(const struct error *error, void *userdata)
-{
-	struct restore *restore = userdata;
-	struct server *server = restore->server;
-	struct error err = {.status = STATUS_OK};
-
-	restore->worker = NULL;
-	if (error) {
-		refuse(restore, error);
-		return;
-	}
-	server->is_superseded = true;
-	if (kv_barrier(server->kv, on_settled, server, &err) != STATUS_OK)
-		refuse(restore, &err);
-}
-
 static void look_at_own(struct server *server, struct new_epoch *wanted)
 {
 	const Holdfast__V1__Schema *schema = records_get(&server->state.records, KEY_SCHEMA);
@@ -343,6 +305,45 @@ static void look_at_own(struct server *server, struct new_epoch *wanted)
 	known_nodes_add_store(&wanted->known, schema->store_id);
 	for (size_t i = 0; i < schema->n_former_store_ids; i++)
 		known_nodes_add_store(&wanted->known, schema->former_store_ids[i]);
+}
+
+static void on_prepared(const struct error *error, void *userdata)
+{
+	Holdfast__V1__ApplyRestoreResponse response = HOLDFAST__V1__APPLY_RESTORE_RESPONSE__INIT;
+	struct restore *restore = userdata;
+	struct error err;
+
+	restore->worker = NULL;
+	if (error) {
+		refuse(restore, error);
+		return;
+	}
+	if (decide(restore, &err) != STATUS_OK) {
+		refuse(restore, &err);
+		return;
+	}
+	response.epoch = restore->result.epoch;
+	response.index = restore->result.index;
+	response.nodes_to_report = restore->result.nodes;
+	rpc_call_reply(TAKE_PTR(restore->call), &response.base);
+}
+
+/* Every submitted change is answered, including the audit record of the restore, and nothing else is: the new
+ * epoch knows each node and each index that was ever acknowledged. */
+static void on_settled(uint64_t revision, const struct error *error, void *userdata)
+{
+	struct server *server = userdata;
+	struct restore *restore = server->restore;
+	struct error err = {.status = STATUS_OK};
+
+	if (!restore) /* the server ends */
+		return;
+	look_at_own(server, &restore->wanted);
+	if (error)
+		err = *error;
+	if (err.status != STATUS_OK ||
+	    worker_start(server->event, prepare, on_prepared, restore, &restore->worker, &err) != STATUS_OK)
+		refuse(restore, &err);
 }
 
 static void describe(struct server *server, struct rpc_call *call, struct restore *restore,
@@ -361,7 +362,6 @@ static void describe(struct server *server, struct rpc_call *call, struct restor
 		.now_ms = clock_realtime_ms(),
 		.restored_from = restore->from,
 	};
-	look_at_own(server, &restore->wanted);
 }
 
 static enum status record(struct server *server, const struct rpc_call *call, const char *reason,
@@ -391,12 +391,13 @@ static enum status apply(struct server *server, struct rpc_call *call,
 	close_fdp(&restore->fd);
 	restore->fd = -EBADF;
 	restore->timer = sd_event_source_disable_unref(restore->timer);
-	enum status status =
-		worker_start(server->event, prepare, on_prepared, restore, &restore->worker, err);
-	if (status == STATUS_OK)
+	enum status status = kv_barrier(server->kv, on_settled, server, err);
+	if (status == STATUS_OK) {
 		restore->call = call;
-	else
+		server->is_superseded = true;
+	} else {
 		forget(server);
+	}
 	return status;
 }
 

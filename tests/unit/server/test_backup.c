@@ -7,6 +7,7 @@
 #include "access/audit_read.h"
 #include "base/fd.h"
 #include "recovery/backup.h"
+#include "recovery/copy_file.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
 #include "recovery/restore.h"
@@ -19,7 +20,24 @@
 #include <limits.h>
 #include <openssl/sha.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
+
+/* The thread of a restore waits in it while the test continues. */
+static atomic_bool is_held, has_begun;
+
+enum status __real_copy_digest(const char *path, uint8_t sha256[static COPY_SHA256_SIZE], uint64_t *ret_size,
+			       struct error *err);
+enum status __wrap_copy_digest(const char *path, uint8_t sha256[static COPY_SHA256_SIZE], uint64_t *ret_size,
+			       struct error *err);
+enum status __wrap_copy_digest(const char *path, uint8_t sha256[static COPY_SHA256_SIZE], uint64_t *ret_size,
+			       struct error *err)
+{
+	has_begun = true;
+	while (is_held)
+		(void)usleep(1000);
+	return __real_copy_digest(path, sha256, ret_size, err);
+}
 
 struct copy {
 	uint8_t *bytes; /* owned */
@@ -333,6 +351,40 @@ CLUSTER_TEST(a_restored_server_is_as_the_copy_in_a_new_epoch)
 	assert_int_equal(files_in(f, "", "holdfast.db.before-restore-"), 1);
 	assert_int_equal(files_in(f, "restore", ""), 0);
 	assert_int_equal(files_in(f, "", "restore.pending"), 0);
+}
+
+static void on_applied(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	*(int *)userdata = (int)status;
+}
+
+/* The epoch would not wait for a node that is registered meanwhile. */
+CLUSTER_TEST(while_a_restore_is_applied_no_node_is_registered)
+{
+	cleanup(free_copyp) struct copy copy = {NULL};
+	char id[64];
+	Holdfast__V1__ApplyRestoreRequest request =
+		V1(apply_restore_request, .id = id, .reason = TEXT("disk died"));
+	int applied = -1;
+	struct error err;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	take_copy(f, &copy);
+	send_copy(f, &copy, id);
+	is_held = true;
+	has_begun = false;
+	assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor, "ApplyRestore",
+				  &request.base, TIMEOUT_US, on_applied, &applied, NULL, &err));
+	UNTIL(f, has_begun);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	is_held = false;
+	assert_false(f->n2.welcomed);
+	assert_int_equal(f->n2.closed_status, STATUS_UNAVAILABLE);
+	UNTIL(f, f->server->restarting);
+	assert_int_equal(applied, STATUS_OK);
+	restart(f);
+	assert_int_equal(history_missing_nodes(f->server), 0);
 }
 
 /* How many restores the audit knows of; @ret_why of the last one. */
