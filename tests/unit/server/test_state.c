@@ -204,7 +204,8 @@ TEST(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes)
 
 TEST(allocations_that_are_not_over_are_listed_and_counted_by_node)
 {
-	struct alloc a = {.id = "01890000-0000-7000-8000-000000000001", .node_id = "n1"};
+	struct alloc a = {
+		.id = "01890000-0000-7000-8000-000000000001", .node_id = "n1", .namespace = "default"};
 	struct alloc b = {.id = "01890000-0000-7000-8000-000000000002", .node_id = "n1"};
 	cleanup(state_release) struct state world;
 
@@ -217,6 +218,8 @@ TEST(allocations_that_are_not_over_are_listed_and_counted_by_node)
 	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
 	assert_int_equal(state_node(&world, "n1")->n_live_allocs, 1);
 	assert_string_equal(LIST_FIRST(&state_node(&world, "n1")->ended)->id, a.id);
+	assert_int_equal(namespaces_find(&world.namespaces, "default")->ended_bytes,
+			 state_alloc(&world, a.id)->bytes);
 	assert_string_equal(LIST_FIRST(&state_node(&world, "n1")->allocs)->id, b.id);
 	state_delete_alloc(&world, state_alloc(&world, a.id));
 	assert_int_equal(state_node(&world, "n1")->n_live_allocs, 1);
