@@ -228,6 +228,19 @@ static enum status check_members(const Job *job, struct error *err)
 			     JOB_COUNT_MAX, n);
 }
 
+static enum status check_constraints(const Job *job, struct error *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < job->n_groups; i++)
+		n += job->groups[i]->allocation->n_constraints;
+	if (job->type != HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM || n <= JOB_SYSTEM_CONSTRAINTS_MAX)
+		return STATUS_OK;
+	return error_invalid(err, "group",
+			     "all groups of type system together have at most %d constraints, not %zu",
+			     JOB_SYSTEM_CONSTRAINTS_MAX, n);
+}
+
 enum status job_validate(const Job *job, struct error *err)
 {
 	if (!job)
@@ -244,6 +257,7 @@ enum status job_validate(const Job *job, struct error *err)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "job %s has more than %d bytes", job->id,
 				 JOB_BYTES_MAX);
 	TRY(check_groups(job, err));
+	TRY(check_constraints(job, err));
 	return check_members(job, err);
 }
 

@@ -12,6 +12,7 @@
 enum {
 	JOB_BYTES_MAX = 64 << 10, /* of one, on the wire */
 	JOB_VERSIONS_KEPT = 6,
+	JOB_SYSTEM_CONSTRAINTS_MAX = 32, /* of all groups: each decision compares them with each node */
 	JOB_RESCHEDULE_INTERVAL_MAX_MS = 24 * 3600 * 1000,
 	JOB_RESCHEDULE_ATTEMPTS_MAX = 100, /* a member's failures are kept for the interval */
 };

@@ -9,6 +9,7 @@
 #include "alloc/allocs.h"
 #include "alloc/placement.h"
 #include "api/watch.h"
+#include "job/job_spec.h"
 #include "job/job_work.h"
 #include "model/feasibility.h"
 #include "model/message.h"
@@ -209,6 +210,40 @@ CLUSTER_TEST(so_many_tasks_and_nodes_of_a_job_are_compared_before_it_is_accepted
 	put_nodes(f, 4096, 4097);
 	assert_int_equal(run(f, &large.s, &err), 1);
 	assert_int_equal(cost.compared, 4096);
+}
+
+CLUSTER_TEST(all_groups_of_a_system_job_together_have_few_constraints)
+{
+	enum { N = JOB_SYSTEM_CONSTRAINTS_MAX / 2 };
+	Holdfast__V1__Constraint constraint =
+		V1(constraint, .attribute = text("meta.rack"), .operator_ = text("is_set"));
+	Holdfast__V1__Constraint *constraints[N];
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT, *tasks[] = {&task};
+	Holdfast__V1__Allocation other;
+	struct large large;
+	struct error err;
+
+	task.task = text("web");
+	task.driver = text("container");
+	for (size_t i = 0; i < N; i++)
+		constraints[i] = &constraint;
+	make_large(f, &large, 3, 1);
+	for (size_t i = 0; i < 3; i++)
+		large.groups[i].n_per_alloc = 0;
+	large.groups[0].allocation->n_volumes = 0;
+	large.groups[0].allocation->tasks = tasks;
+	large.groups[0].allocation->n_tasks = 1;
+	large.groups[0].allocation->constraints = constraints; /* of the first two groups */
+	large.groups[0].allocation->n_constraints = N;
+	other = *large.groups[0].allocation;
+	other.n_constraints = 1;
+	large.groups[2].allocation = &other;
+	large.s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	assert_int_equal(run(f, &large.s, &err), 0);
+	assert_error(err.status, STATUS_INVALID_ARGUMENT, err,
+		     "group: all groups of type system together have at most 32 constraints, not 33");
+	other.n_constraints = 0;
+	assert_int_equal(run(f, &large.s, &err), 1);
 }
 
 CLUSTER_TEST(a_decision_looks_at_no_volume_of_missing_members)
