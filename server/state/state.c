@@ -1244,12 +1244,13 @@ static void unlist_of_node(struct alloc_entry *entry)
 
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
-	bool is_moving = alloc_is_client_terminal(&entry->alloc) != alloc_is_client_terminal(alloc);
 	struct claim_entry *claim;
+	bool is_moving;
 
 	assert(str_eq(entry->node->id, alloc->node_id)); /* an allocation that has a node never moves */
 	assert(alloc_plugins_eq(&entry->alloc, alloc));
 	assert(str_eq(entry->alloc.job_id, alloc->job_id));
+	is_moving = alloc_is_client_terminal(&entry->alloc) != alloc_is_client_terminal(alloc);
 	if (is_moving)
 		unlist_of_node(entry);
 	count_alloc(state, &entry->alloc, -1);
