@@ -30,9 +30,7 @@
 
 enum { TIMER_ACCURACY_US = 1000, GC_TEXT_SIZE = 160 };
 
-struct gc_counts {
-	uint32_t allocs, claims, attestations, tokens, revocations, audit;
-};
+typedef Holdfast__V1__GcResponse Counts; /* of what was collected */
 
 /* An allocation in the order of an early run. */
 struct gc_place {
@@ -46,21 +44,31 @@ struct gc_run;
 /* One slice of a phase: stages deletions and moves the cursor. True: the phase is through. */
 typedef bool gc_phase_fn(struct gc_run *run, struct change *change);
 
+/* Is it over, and unneeded? */
+typedef bool gc_record_fn(const struct gc_run *run, const ProtobufCMessage *record);
+
+struct gc_phase {
+	gc_phase_fn *collect; /* NULL: the end of a list */
+	const char *prefix;   /* of the records, for collect_records() */
+	gc_record_fn *may_collect;
+	size_t count; /* offset of theirs in Counts */
+};
+
 struct gc_run {
 	STAILQ_ENTRY(gc_run) queue;
 	struct server *server;
 	struct rpc_call *call; /* waits for the end; NULL: periodic */
 	int64_t before_ms;     /* what ended before that is collected */
 	bool dry_run;
-	bool is_early;		   /* only of allocations of namespaces that have many */
-	bool has_left;		   /* an early one, what it takes later */
-	uint64_t until_us;	   /* monotonic: an early one has no slice after that */
-	gc_phase_fn *const *phase; /* the present one of a list that ends with NULL */
+	bool is_early;		      /* only of allocations of namespaces that have many */
+	bool has_left;		      /* an early one, what it takes later */
+	uint64_t until_us;	      /* monotonic: an early one has no slice after that */
+	const struct gc_phase *phase; /* the present one of a list */
 	/* of what comes next in the phase; empty: the beginning */
 	char id[OBJECT_KEY_SIZE];
 	struct gc_place early; /* instead, of an early run */
 	struct freed_walk freed;
-	struct gc_counts counts;
+	Counts counts;
 };
 STAILQ_HEAD(gc_queue, gc_run);
 
@@ -97,7 +105,7 @@ static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry
 
 static void collect_alloc(struct gc_run *run, struct change *change, const struct alloc_entry *entry)
 {
-	run->counts.allocs++;
+	run->counts.allocations++;
 	if (run->dry_run)
 		return;
 	alloc_options_stage_deletion(&run->server->state, change, entry->id);
@@ -184,9 +192,6 @@ static bool collect_claims(struct gc_run *run, struct change *change)
 	return is_through;
 }
 
-/* Is it over, and unneeded? */
-typedef bool gc_record_fn(const struct gc_run *run, const ProtobufCMessage *record);
-
 static bool may_collect_attestation(const struct gc_run *run, const ProtobufCMessage *record)
 {
 	const Holdfast__V1__Attestation *attestation = (const void *)record;
@@ -204,37 +209,27 @@ static bool may_collect_token(const struct gc_run *run, const ProtobufCMessage *
 	return token_is_expired(stored->token, run->before_ms);
 }
 
-static bool collect_records(struct gc_run *run, struct change *change, const char *prefix,
-			    gc_record_fn *may_collect, uint32_t *count)
+static bool collect_records(struct gc_run *run, struct change *change)
 {
+	const struct gc_phase *phase = run->phase;
+	uint32_t *count = (uint32_t *)(void *)((char *)&run->counts + phase->count);
 	struct record_entry *entry =
-		records_from(&run->server->state.records, run->id[0] != '\0' ? run->id : prefix);
+		records_from(&run->server->state.records, run->id[0] != '\0' ? run->id : phase->prefix);
 	size_t scanned = 0;
 
-	for (; entry && str_starts_with(entry->key, prefix) && has_room(change, run, scanned);
+	for (; entry && str_starts_with(entry->key, phase->prefix) && has_room(change, run, scanned);
 	     entry = records_next(entry)) {
 		scanned++;
-		if (!may_collect(run, entry->record.message))
+		if (!phase->may_collect(run, entry->record.message))
 			continue;
 		++*count;
 		if (!run->dry_run)
 			change_delete_record(change, entry->key);
 	}
-	if (entry && !str_starts_with(entry->key, prefix))
+	if (entry && !str_starts_with(entry->key, phase->prefix))
 		entry = NULL;
 	(void)str_copy(run->id, sizeof(run->id), entry ? entry->key : "");
 	return !entry;
-}
-
-static bool collect_attestations(struct gc_run *run, struct change *change)
-{
-	return collect_records(run, change, PREFIX_ATTESTATION, may_collect_attestation,
-			       &run->counts.attestations);
-}
-
-static bool collect_tokens(struct gc_run *run, struct change *change)
-{
-	return collect_records(run, change, PREFIX_TOKEN, may_collect_token, &run->counts.tokens);
 }
 
 static bool may_collect_revocation(const struct gc_run *run, const ProtobufCMessage *record)
@@ -251,79 +246,64 @@ static bool may_collect_enrollment(const struct gc_run *run, const ProtobufCMess
 	return ((const Holdfast__V1__StoredEnrollment *)(const void *)record)->expires_at_ms < run->before_ms;
 }
 
-static bool collect_enrollments(struct gc_run *run, struct change *change)
-{
-	return collect_records(run, change, PREFIX_ENROLLMENT, may_collect_enrollment, &run->counts.tokens);
-}
-
-static bool collect_revocations(struct gc_run *run, struct change *change)
-{
-	return collect_records(run, change, PREFIX_REVOCATION, may_collect_revocation,
-			       &run->counts.revocations);
-}
-
 /* Collects the audit by its own settings. It commits by itself. */
 static bool collect_audit(struct gc_run *run, struct change *change)
 {
 	uint32_t n;
 
 	if (run->dry_run) {
-		run->counts.audit = audit_prunable(run->server, GC_AUDIT_COUNT);
+		run->counts.audit_records = audit_prunable(run->server, GC_AUDIT_COUNT);
 		return true;
 	}
 	n = audit_prune(run->server, AUDIT_PRUNE_SLICE);
-	run->counts.audit += n;
+	run->counts.audit_records += n;
 	return n < AUDIT_PRUNE_SLICE;
 }
 
-static gc_phase_fn *const phases[] = {
-	collect_allocs,	     collect_claims,	  collect_attestations, collect_tokens,
-	collect_enrollments, collect_revocations, collect_audit,	NULL};
-static gc_phase_fn *const early_phases[] = {collect_early, NULL};
+#define COUNT(field) offsetof(Counts, field)
 
-static bool found_something(const struct gc_counts *counts)
-{
-	return counts->allocs > 0 || counts->claims > 0 || counts->attestations > 0 || counts->tokens > 0 ||
-	       counts->revocations > 0 || counts->audit > 0;
-}
+static const struct gc_phase phases[] = {
+	{collect_allocs},
+	{collect_claims},
+	{collect_records, PREFIX_ATTESTATION, may_collect_attestation, COUNT(attestations)},
+	{collect_records, PREFIX_TOKEN, may_collect_token, COUNT(tokens)},
+	{collect_records, PREFIX_ENROLLMENT, may_collect_enrollment, COUNT(tokens)},
+	{collect_records, PREFIX_REVOCATION, may_collect_revocation, COUNT(revocations)},
+	{collect_audit},
+	{NULL},
+};
+static const struct gc_phase early_phases[] = {{collect_early}, {NULL}};
 
 static void stage_record(struct gc_run *run, struct change *change)
 {
-	const struct gc_counts *counts = &run->counts;
+	const Counts *counts = &run->counts;
 	char text[GC_TEXT_SIZE];
 
-	(void)str_format(
-		text, sizeof(text),
-		"%s%" PRIu32 " allocations, %" PRIu32 " freed claims, %" PRIu32 " attestations, %" PRIu32
-		" tokens, %" PRIu32 " audit records, %" PRIu32 " revocations",
-		run->is_early ? "early, for namespaces with many that ended: " : "", counts->allocs,
-		counts->claims, counts->attestations, counts->tokens, counts->audit, counts->revocations);
+	(void)str_format(text, sizeof(text),
+			 "%s%" PRIu32 " allocations, %" PRIu32 " freed claims, %" PRIu32
+			 " attestations, %" PRIu32 " tokens, %" PRIu32 " audit records, %" PRIu32
+			 " revocations",
+			 run->is_early ? "early, for namespaces with many that ended: " : "",
+			 counts->allocations, counts->claims, counts->attestations, counts->tokens,
+			 counts->audit_records, counts->revocations);
 	if (run->call)
 		audit_write(run->server, change, run->call, WHAT_GC, "collected", text);
-	else if (found_something(counts))
+	else if (protobuf_c_message_get_packed_size(&counts->base) > 0)
 		audit_own(run->server, change, WHAT_GC, "collected", text);
 }
 
 /* The answer that waits for the last transaction of a run. */
 struct gc_answer {
 	struct rpc_call *call;
-	struct gc_counts counts;
+	Counts counts;
 };
 
 static void on_collected(struct server *server, void *userdata)
 {
-	Holdfast__V1__GcResponse response = HOLDFAST__V1__GC_RESPONSE__INIT;
 	cleanup_free struct gc_answer *answer = userdata;
 
-	if (!answer->call)
-		return;
-	response.allocations = answer->counts.allocs;
-	response.claims = answer->counts.claims;
-	response.attestations = answer->counts.attestations;
-	response.tokens = answer->counts.tokens;
-	response.audit_records = answer->counts.audit;
-	response.revocations = answer->counts.revocations;
-	rpc_call_reply(answer->call, &response.base);
+	if (answer->call)
+		rpc_call_reply(answer->call, &answer->counts.base);
 }
 
 static enum status gc_run_finish(struct gc_run *run, struct error *err)
@@ -363,8 +343,8 @@ static enum status run_slice(struct gc_run *run, bool *ret_done, struct error *e
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
-	run->phase += (*run->phase)(run, &change);
-	*ret_done = !*run->phase;
+	run->phase += run->phase->collect(run, &change);
+	*ret_done = !run->phase->collect;
 	return change.n > 0 ? change_commit(run->server, &change, NULL, NULL, err) : STATUS_OK;
 }
 
@@ -395,7 +375,7 @@ static bool end_early(struct gc *gc, struct gc_run *run, bool done)
 
 	if (!done && !is_cut)
 		return false;
-	gc->early_rest_us = run->counts.allocs > 0 || is_cut ? GC_EARLY_US : GC_EARLY_REST_US;
+	gc->early_rest_us = run->counts.allocations > 0 || is_cut ? GC_EARLY_US : GC_EARLY_REST_US;
 	gc->next = is_cut ? run->early : (struct gc_place){.id = ""};
 	if (is_cut || has_continued || run->has_left)
 		arm_early(gc);
@@ -447,6 +427,7 @@ static enum status gc_start(struct gc *gc, const struct gc_run *wanted, uint64_t
 		.is_early = wanted->is_early,
 		.until_us = clock_monotonic_us() + GC_EARLY_RUN_US,
 		.phase = wanted->is_early ? early_phases : phases,
+		.counts = HOLDFAST__V1__GC_RESPONSE__INIT,
 		.early = gc->next,
 	};
 	if (!gc->slice) {
