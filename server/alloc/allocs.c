@@ -102,3 +102,24 @@ void allocs_send(const struct alloc_entry *entry)
 	else
 		session_stop_alloc(entry->node->session, entry->alloc.id);
 }
+
+static void on_durable(struct server *server, void *userdata)
+{
+	cleanup_free char *id = userdata;
+	const struct alloc_entry *entry = state_alloc(&server->state, id);
+
+	if (entry)
+		allocs_send(entry);
+}
+
+enum status allocs_commit(struct server *server, struct change *change, const struct alloc *alloc,
+			  struct error *err)
+{
+	return change_commit_taking(server, change, on_durable, strdup(alloc->id), err);
+}
+
+const char *alloc_object(const struct alloc *alloc, char ret[static ALLOC_OBJECT_SIZE])
+{
+	(void)str_format(ret, ALLOC_OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
+	return ret;
+}

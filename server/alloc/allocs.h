@@ -52,6 +52,16 @@ int64_t allocs_disconnected_ms(const struct server *server, const struct alloc_e
 /** Its orders are durable: passes them on to its node, if that is connected. */
 void allocs_send(const struct alloc_entry *entry);
 
+/** Commits @change with an allocation; when it is durable, its orders go to its node, if that is connected.
+ */
+enum status allocs_commit(struct server *server, struct change *change, const struct alloc *alloc,
+			  struct error *err);
+
+enum { ALLOC_OBJECT_SIZE = 16 + NAMESPACE_MAX + UUID_TEXT_SIZE }; /* "allocation default/ID" */
+
+/** Returns @ret: the allocation as an object of the audit. */
+const char *alloc_object(const struct alloc *alloc, char ret[static ALLOC_OBJECT_SIZE]);
+
 /** The node is back in another boot: what ran there is lost. One transaction per allocation. */
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);
 

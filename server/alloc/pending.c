@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMER_ACCURACY_US = 10000, OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16, TEXT_COST = 10 };
+enum { TIMER_ACCURACY_US = 10000, TEXT_COST = 10 };
 #define RETRY_US (5 * USEC_PER_SEC)   /* after what the store refused */
 #define TURN_US (10 * USEC_PER_MSEC)  /* of one turn, after which no further look begins in it */
 #define SUBMIT_US (2 * USEC_PER_MSEC) /* of the looks that a submission causes, likewise */
@@ -436,27 +436,13 @@ static void round_release(struct round *round)
 	entries_release(&round->queue);
 }
 
-static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
-{
-	(void)str_format(ret, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
-}
-
-static void on_placed(struct server *server, void *userdata)
-{
-	cleanup_free char *id = userdata;
-	const struct alloc_entry *entry = state_alloc(&server->state, id);
-
-	if (entry)
-		allocs_send(entry);
-}
-
 /* Gives it a node, if one can take it now. */
 static enum status try_place(struct round *round, const struct alloc_entry *entry, struct error *err)
 {
 	cleanup(refusal_release) struct refusal refusal = {0};
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc alloc = entry->alloc; /* shares its lists */
-	char object[OBJECT_SIZE];
+	char object[ALLOC_OBJECT_SIZE];
 	enum status status;
 
 	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), alloc_wait_node(&alloc));
@@ -467,9 +453,9 @@ static enum status try_place(struct round *round, const struct alloc_entry *entr
 		alloc.wait_node_id = NULL;
 		alloc.modify_time_ms = alloc.place_time_ms = clock_realtime_ms();
 		change_put_alloc(&change, &alloc);
-		name_alloc(&alloc, object);
-		audit_own(round->server, &change, "Allocations.Place", object, "it was pending");
-		status = change_commit_taking(round->server, &change, on_placed, strdup(alloc.id), err);
+		audit_own(round->server, &change, "Allocations.Place", alloc_object(&alloc, object),
+			  "it was pending");
+		status = allocs_commit(round->server, &change, &alloc, err);
 		round->has_failed = round->has_failed || status != STATUS_OK;
 	}
 	free(alloc.client_description);
@@ -480,7 +466,7 @@ static void expire(struct round *round, const struct alloc_entry *entry)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc alloc = entry->alloc;
-	char object[OBJECT_SIZE], text[ALLOC_DESCRIPTION_MAX + 1], time[CLOCK_TEXT_SIZE];
+	char object[ALLOC_OBJECT_SIZE], text[ALLOC_DESCRIPTION_MAX + 1], time[CLOCK_TEXT_SIZE];
 	char description[ALLOC_DESCRIPTION_MAX + 1];
 	uint64_t waited_ms = (uint64_t)(alloc.wait_until_ms - alloc.create_time_ms);
 
@@ -494,8 +480,8 @@ static void expire(struct round *round, const struct alloc_entry *entry)
 	alloc.modify_time_ms = clock_realtime_ms();
 	alloc_note_times(&alloc, &entry->alloc, alloc.modify_time_ms);
 	change_put_alloc(&change, &alloc);
-	name_alloc(&alloc, object);
-	audit_own(round->server, &change, "Allocations.Expire", object, "its time to wait is over");
+	audit_own(round->server, &change, "Allocations.Expire", alloc_object(&alloc, object),
+		  "its time to wait is over");
 	if (change_commit(round->server, &change, NULL, NULL, NULL) != STATUS_OK)
 		round->has_failed = true;
 }

@@ -29,8 +29,6 @@
 #define WHAT_RUN "Allocations.Run"
 #define WHAT_STOP "Allocations.Stop"
 
-enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
-
 /* Answers with @response, whose member @slot is the allocation. */
 static void answer_alloc(struct server *server, struct rpc_call *call, const ProtobufCMessage *response,
 			 Holdfast__V1__Allocation **slot, const struct alloc *alloc)
@@ -80,10 +78,9 @@ static void on_run_durable(struct server *server, void *userdata)
 static void audit_alloc(struct server *server, struct change *change, const struct rpc_call *call,
 			const char *what, const struct alloc *alloc)
 {
-	char object[ALLOC_TEXT_SIZE];
+	char object[ALLOC_OBJECT_SIZE];
 
-	(void)str_format(object, sizeof(object), "allocation %s/%s", alloc->namespace, alloc->id);
-	audit_write(server, change, call, what, object, NULL);
+	audit_write(server, change, call, what, alloc_object(alloc, object), NULL);
 }
 
 /* Is @wanted the submission of this id before? If its node is open now, it was open then. */

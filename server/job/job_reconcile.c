@@ -248,11 +248,6 @@ static bool runs_version(const struct job_spec *job, const struct job_alloc *all
 	       alloc->version >= job->restart_version;
 }
 
-static bool is_current(const struct pass *pass, const struct job_alloc *alloc)
-{
-	return runs_version(pass->job, alloc);
-}
-
 bool job_alloc_is_old(const struct job_spec *job, const struct job_alloc *alloc)
 {
 	return !has_ended(alloc) && !is_too_many(job, alloc) && !runs_version(job, alloc);
@@ -263,8 +258,8 @@ bool job_alloc_is_old(const struct job_spec *job, const struct job_alloc *alloc)
 /* Did it do the member's work in this version? */
 static bool has_done(const struct pass *pass, const struct job_alloc *alloc)
 {
-	return pass->job->type == JOB_BATCH && is_current(pass, alloc) && alloc->client == CLIENT_COMPLETE &&
-	       alloc->desired != DESIRED_STOP;
+	return pass->job->type == JOB_BATCH && runs_version(pass->job, alloc) &&
+	       alloc->client == CLIENT_COMPLETE && alloc->desired != DESIRED_STOP;
 }
 
 static bool is_done(const struct pass *pass, const struct member *member)
@@ -285,9 +280,9 @@ static enum member_state member_state(const struct pass *pass, const struct memb
 	if (live->desired == DESIRED_STOP)
 		return MEMBER_STOPPING;
 	if (live->is_queued)
-		return is_current(pass, live) ? MEMBER_QUEUED : MEMBER_OLD_QUEUED;
+		return runs_version(pass->job, live) ? MEMBER_QUEUED : MEMBER_OLD_QUEUED;
 	healthy = is_healthy(pass, live);
-	if (is_current(pass, live))
+	if (runs_version(pass->job, live))
 		return healthy ? MEMBER_CURRENT : MEMBER_STARTING;
 	return healthy ? MEMBER_OLD : MEMBER_OLD_STARTING;
 }
@@ -410,7 +405,7 @@ static int64_t deadline_of(const struct pass *pass, const struct member *member)
 	for (size_t i = 0; i < member->n_allocs; i++) {
 		const struct job_alloc *alloc = &member->allocs[i];
 
-		if (!is_current(pass, alloc))
+		if (!runs_version(pass->job, alloc))
 			continue;
 		if (was_healthy(pass, alloc))
 			return 0;
@@ -552,7 +547,8 @@ static bool has_node(struct pass *pass, const struct member *member)
 /* A submission resets the count. */
 static bool counts_as_failure(const struct pass *pass, const struct job_alloc *alloc)
 {
-	return is_current(pass, alloc) && has_failed(pass, alloc) && alloc->end_ms >= pass->job->submit_ms;
+	return runs_version(pass->job, alloc) && has_failed(pass, alloc) &&
+	       alloc->end_ms >= pass->job->submit_ms;
 }
 
 static const struct job_refusal *find_refusal(const struct job_world *world, const struct member *member,
@@ -613,7 +609,7 @@ static bool is_proven(const struct pass *pass, const struct member *member)
 	if (pass->update != JOB_UPDATE_FAILED)
 		return true;
 	for (size_t i = 0; i < member->n_allocs; i++)
-		if (is_current(pass, &member->allocs[i]) && was_healthy(pass, &member->allocs[i]))
+		if (runs_version(pass->job, &member->allocs[i]) && was_healthy(pass, &member->allocs[i]))
 			return true;
 	return false;
 }
@@ -818,7 +814,7 @@ static void mark_member(const struct pass *pass, struct job_alloc *allocs, size_
 		if (!has_ended(alloc))
 			continue;
 		alloc->needed_until_ms = is_last || alloc->keeps_place ? JOB_NEEDS_ALWAYS : 0;
-		if (!is_current(pass, alloc))
+		if (!runs_version(pass->job, alloc))
 			continue;
 		if (counts_as_failure(pass, alloc))
 			alloc->needed_until_ms =

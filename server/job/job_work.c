@@ -30,7 +30,6 @@
 
 enum {
 	PASS_REST = 4, /* times the cost of a pass */
-	OBJECT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 80,
 };
 #define RETRY_US (5 * USEC_PER_SEC)  /* after what the store refused */
 #define TURN_US (10 * USEC_PER_MSEC) /* of one turn, after which no further action begins in it */
@@ -536,20 +535,6 @@ void job_plan_release(struct job_plan *plan)
 
 /* --- actions --- */
 
-static void on_alloc_durable(struct server *server, void *userdata)
-{
-	cleanup_free char *id = userdata;
-	const struct alloc_entry *entry = state_alloc(&server->state, id);
-
-	if (entry)
-		allocs_send(entry);
-}
-
-static void name_alloc(const struct alloc *alloc, char ret[static OBJECT_SIZE])
-{
-	(void)str_format(ret, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
-}
-
 /* Returns the member's last allocation. NULL: it had no allocation, or no one of its job hands a place on. */
 static const struct alloc_entry *last_of_member(struct server *server, const struct alloc *alloc)
 {
@@ -625,7 +610,7 @@ static enum status place(struct job_work *work, const Holdfast__V1__Job *job, co
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup(alloc_release) struct alloc alloc = {0};
-	char object[OBJECT_SIZE], why[AUDIT_WHY_SIZE];
+	char object[ALLOC_OBJECT_SIZE], why[AUDIT_WHY_SIZE];
 
 	if (place_or_queue(work, job, action, &alloc, err) != STATUS_OK) {
 		add_refusal(&work->refusals, job, action, err->msg);
@@ -633,11 +618,10 @@ static enum status place(struct job_work *work, const Holdfast__V1__Job *job, co
 	}
 	take_over_place(work, &change, &alloc);
 	change_put_alloc(&change, &alloc);
-	name_alloc(&alloc, object);
 	(void)str_format(why, sizeof(why), "%s, version %" PRIu64 "%s", alloc.name, job->version,
 			 alloc_is_pending(&alloc) ? ", waits for a volume" : "");
-	audit_own(work->server, &change, "Jobs.Place", object, why);
-	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(alloc.id), err);
+	audit_own(work->server, &change, "Jobs.Place", alloc_object(&alloc, object), why);
+	return allocs_commit(work->server, &change, &alloc, err);
 }
 
 /* Nothing is stopped that could not be placed again. */
@@ -674,16 +658,16 @@ static enum status stop(struct job_work *work, const Holdfast__V1__Job *job, con
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct alloc_entry *entry = state_alloc(&work->server->state, action->alloc_id);
-	char object[OBJECT_SIZE];
+	char object[ALLOC_OBJECT_SIZE];
 
 	if (!entry || (!alloc_is_pending(&entry->alloc) && !has_next_place(work, job, action)))
 		return STATUS_OK;
 	allocs_stage_stop(&change, entry, entry->node);
 	if (action->reason == JOB_STOP_VERSION && entry->alloc.n_volumes > 0)
 		keep_place(&change);
-	name_alloc(&entry->alloc, object);
-	audit_own(work->server, &change, "Jobs.StopAllocation", object, job_stop_reason_text(action->reason));
-	return change_commit_taking(work->server, &change, on_alloc_durable, strdup(entry->id), err);
+	audit_own(work->server, &change, "Jobs.StopAllocation", alloc_object(&entry->alloc, object),
+		  job_stop_reason_text(action->reason));
+	return allocs_commit(work->server, &change, &entry->alloc, err);
 }
 
 void job_version_key(const Holdfast__V1__Job *job, uint64_t version, char ret[static OBJECT_KEY_SIZE])

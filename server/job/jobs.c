@@ -659,17 +659,25 @@ static void failure_text(struct server *server, const struct job_wait *wait, siz
 		(void)snprintf(ret, EXPLAIN_SIZE, "%s", alloc_description(&entry->alloc));
 }
 
+/* For add_member(), which copies it; the texts may be NULL. */
+static Member member_of(uint32_t index, const char *node_id, const char *alloc_id)
+{
+	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
+
+	member.index = index;
+	if (node_id)
+		member.node_id = (char *)(uintptr_t)node_id;
+	if (alloc_id)
+		member.allocation_id = (char *)(uintptr_t)alloc_id;
+	return member;
+}
+
 static bool add_wait(struct server *server, const char *namespace, struct members *members,
 		     const struct job_spec *spec, const struct job_wait *wait)
 {
-	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
+	Member member = member_of(wait->index, wait->node_id, wait->alloc_id);
 	char text[JOB_WAIT_TEXT_SIZE], missing[EXPLAIN_SIZE], whole[JOB_WAIT_TEXT_SIZE + EXPLAIN_SIZE];
 
-	member.index = wait->index;
-	if (wait->node_id)
-		member.node_id = (char *)(uintptr_t)wait->node_id;
-	if (wait->alloc_id)
-		member.allocation_id = (char *)(uintptr_t)wait->alloc_id;
 	missing_text(server, namespace, wait, missing);
 	failure_text(server, wait, &members->cost, missing);
 	(void)snprintf(whole, sizeof(whole), "%s%s%s", job_wait_text(wait, namespace, text),
@@ -697,13 +705,8 @@ static const char *action_text(const struct job_action *action)
 static bool add_action(struct members *members, const struct job_spec *spec, const struct job_action *action,
 		       const char *text)
 {
-	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
+	Member member = member_of(action->index, action->node_id, action->alloc_id);
 
-	member.index = action->index;
-	if (action->node_id)
-		member.node_id = (char *)(uintptr_t)action->node_id;
-	if (action->alloc_id)
-		member.allocation_id = (char *)(uintptr_t)action->alloc_id;
 	return add_member(members, &member, group_name(spec, action->group), text);
 }
 
@@ -857,13 +860,10 @@ static bool add_members(struct server *server, Holdfast__V1__GetJobResponse *res
 static bool add_placed_one(struct members *members, const Job *job, const struct alloc *alloc)
 {
 	bool is_in_place = alloc->job_version < job->version && job_is_current(job, alloc);
-	Member member = HOLDFAST__V1__JOB_MEMBER__INIT;
+	Member member = member_of(alloc->job_index, alloc->node_id, alloc->id);
 	char text[PLACED_TEXT_SIZE], health[ALLOC_HEALTH_TEXT_SIZE];
 	bool is_sick = alloc->client_status == CLIENT_RUNNING && alloc_health_text(alloc, health)[0] != '\0';
 
-	member.index = alloc->job_index;
-	member.node_id = (char *)(uintptr_t)alloc->node_id;
-	member.allocation_id = (char *)(uintptr_t)alloc->id;
 	(void)str_format(text, sizeof(text), "%s%s, %s version %" PRIu64 "%s%s",
 			 client_status_name(alloc->client_status),
 			 alloc->desired_status == DESIRED_RUN ? "" : " and to stop",

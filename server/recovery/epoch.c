@@ -174,12 +174,6 @@ static enum status pay_adoption(struct session *session, struct error *err)
 
 /* Allocations. */
 
-static const char *alloc_object(const struct alloc *alloc, char object[static OBJECT_SIZE])
-{
-	(void)str_format(object, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
-	return object;
-}
-
 /* The same limits as in a status of the node. */
 static bool has_valid_tasks(const struct alloc *alloc)
 {
