@@ -476,6 +476,15 @@ static void make_claim_request(struct claim_request *request, const char *volume
 	request->pb.volume_name = request->name;
 }
 
+void asked_take(enum status status, const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	struct asked *asked = userdata;
+
+	asked->answers++;
+	asked->status = status;
+	(void)str_copy(asked->message, sizeof(asked->message), err ? err->msg : "");
+}
+
 void fake_node_start_claim(struct fake_node *node, const char *volume, const char *alloc, rpc_done_fn *done,
 			   void *userdata)
 {

@@ -122,6 +122,16 @@ void fake_node_send_not_released(struct fake_node *node, const struct claim *cla
 void fake_node_send_failed(struct fake_node *node, const struct claim *claim, enum status code,
 			   const char *error);
 
+/** What was answered to a claim that the test does not wait for. */
+struct asked {
+	int answers;
+	enum status status;
+	char message[ERROR_MSG_MAX];
+};
+
+/** Counts the answer in a struct asked. */
+rpc_done_fn asked_take;
+
 /** Volumes.Claim without waiting; @done as of rpc_client_call(). */
 void fake_node_start_claim(struct fake_node *node, const char *volume, const char *alloc, rpc_done_fn *done,
 			   void *userdata);

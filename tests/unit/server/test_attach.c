@@ -55,23 +55,6 @@ static void claim_and_forget(struct fixture *f, struct fake_node *node, const ch
 	holdfast__v1__claim_volume_response__free_unpacked(claim_ok(f, node, alloc), NULL);
 }
 
-/* A claim that is asked for while the test continues. */
-struct asked {
-	int answers;
-	enum status status;
-	char message[ERROR_MSG_MAX];
-};
-
-static void on_claimed(enum status status, const ProtobufCMessage *response, const struct error *err,
-		       void *userdata)
-{
-	struct asked *asked = userdata;
-
-	asked->answers++;
-	asked->status = status;
-	(void)snprintf(asked->message, sizeof(asked->message), "%s", err ? err->msg : "");
-}
-
 static void end_work(struct fixture *f)
 {
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
@@ -182,7 +165,7 @@ CASE(the_reservation_is_durable_before_the_controller_is_asked)
 	struct claim claim;
 
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD, 1, 0);
-	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
 	UNTIL(f, f->n2.n_held == 1);
 	restart(f);
 	claim = claim_of(f, ALLOC_1);
@@ -197,7 +180,7 @@ static void while_nothing_gets_to_the_disk(struct fixture *f)
 {
 	static struct asked asked;
 
-	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
 	settle(f);
 }
 
@@ -294,7 +277,7 @@ CASE(a_reservation_does_not_expire_while_its_controller_is_asked)
 
 	f->server->config.reservation_ttl_us = USEC_PER_MSEC;
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
-	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
 	UNTIL(f, f->n2.n_held == 1);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
@@ -531,7 +514,7 @@ CASE(two_claims_of_one_allocation_at_once_are_one_claim)
 
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
 	for (int i = 0; i < 2; i++)
-		fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked[i]);
+		fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked[i]);
 	UNTIL(f, f->n2.n_held == 1 && asked[0].answers + asked[1].answers == 1);
 	refused = asked[1].answers;
 	assert_int_equal(asked[refused].status, STATUS_ABORTED);
@@ -554,7 +537,7 @@ CASE(a_node_that_repeats_its_claim_takes_one_place_in_the_queue)
 	claim_and_forget(f, &f->n1, ALLOC_1);
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD, 1, 0);
 	for (int i = 0; i < REPEATS; i++)
-		fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked[i]);
+		fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked[i]);
 	UNTIL(f, f->n2.n_held == 1);
 	settle(f);
 	controller_stats(f->server, &stats);
@@ -576,7 +559,7 @@ TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, s
 		struct asked asked = {0};
 
 		model_plugin_order(&f->plugin, ATTACH, outcomes[i], 1, 0);
-		fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+		fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
 		UNTIL(f, f->n2.n_held == 1);
 		end_work(f);
 		UNTIL(f, state_of(f, ALLOC_1) == CLAIM_NODE_DETACHED);
@@ -607,7 +590,7 @@ CASE(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
-	fake_node_start_claim(&f->n2, "db", ALLOC_2, on_claimed, &asked);
+	fake_node_start_claim(&f->n2, "db", ALLOC_2, asked_take, &asked);
 	UNTIL(f, f->n2.n_held == 1);
 	fake_node_disconnect(&f->n1);
 	f->n1.has = &held;
@@ -628,7 +611,7 @@ CASE(an_answer_without_a_waiting_caller_counts_as_sent)
 	static struct asked asked;
 
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
-	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
 	UNTIL(f, f->n2.n_held == 1);
 	rpc_stream_cancel(f->n1.stream);
 	f->n1.stream = NULL;
@@ -662,7 +645,7 @@ static void go_to(struct fixture *f, enum step step, struct asked *asked)
 {
 	if (step != NOTED)
 		model_plugin_order(&f->plugin, ATTACH, step == RESERVED ? MODEL_HOLD : MODEL_HOLD_DONE, 1, 0);
-	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, asked);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, asked);
 	if (step == NOTED)
 		UNTIL(f, asked->answers == 1);
 	else

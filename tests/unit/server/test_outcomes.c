@@ -83,26 +83,12 @@ static void expect_all_gone(struct fixture *f, const struct way *way)
 	assert_string_equal(f->plugin.violation, "");
 }
 
-struct asked {
-	int answers;
-	enum status status;
-};
-
-static void on_claimed(enum status status, const ProtobufCMessage *response, const struct error *err,
-		       void *userdata)
-{
-	struct asked *asked = userdata;
-
-	asked->answers++;
-	asked->status = status;
-}
-
 static struct asked ask(struct fixture *f, const struct way *way)
 {
 	static struct asked asked;
 
 	asked = (struct asked){0};
-	fake_node_start_claim(&f->n1, "db", way->alloc, on_claimed, &asked);
+	fake_node_start_claim(&f->n1, "db", way->alloc, asked_take, &asked);
 	UNTIL(f, asked.answers == 1);
 	return asked;
 }

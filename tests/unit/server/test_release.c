@@ -384,20 +384,6 @@ static void block_turn(struct fixture *f)
 	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
 }
 
-struct asked {
-	int answers;
-	enum status status;
-};
-
-static void on_claimed(enum status status, const ProtobufCMessage *response, const struct error *err,
-		       void *userdata)
-{
-	struct asked *asked = userdata;
-
-	asked->answers++;
-	asked->status = status;
-}
-
 TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixture, f, setup_shared_db,
 	teardown_db)
 {
@@ -406,11 +392,11 @@ TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixtu
 	other = again = (struct asked){0};
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	block_turn(f);
-	fake_node_start_claim(&f->n2, "other", ALLOC_3, on_claimed, &other);
+	fake_node_start_claim(&f->n2, "other", ALLOC_3, asked_take, &other);
 	UNTIL(f, f->n2.n_held == 1);
 	release_claim(f, &f->n1, ALLOC_1); /* its detach waits */
 	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
-	fake_node_start_claim(&f->n1, "db", ALLOC_2, on_claimed, &again);
+	fake_node_start_claim(&f->n1, "db", ALLOC_2, asked_take, &again);
 	UNTIL(f, state_volume(&f->server->state, "default", "db")->n_live == 2);
 	settle(f);
 	fake_node_answer(&f->n2);
