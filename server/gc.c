@@ -30,7 +30,7 @@
 
 enum { TIMER_ACCURACY_US = 1000, GC_TEXT_SIZE = 160 };
 
-typedef Holdfast__V1__GcResponse Counts; /* of what was collected */
+typedef Holdfast__V1__GcResponse Counts; /* of objects that a run collected */
 
 /* An allocation in the order of an early run. */
 struct gc_place {

@@ -729,44 +729,22 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	return STATUS_OK;
 }
 
-static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,
-				const ProtobufCBinaryData *ticket, struct error *err)
+/* Stores the reported claim as it counts from now on. @known: its record; NULL: it is not stored. */
+static enum status adopt(struct session *session, const struct claim *reported,
+			 const struct claim_entry *known, enum restore_storage storage, struct error *err)
 {
 	struct server *server = session->server;
-	struct claim_entry *known;
-	enum restore_storage storage = RESTORE_STORAGE_UNKNOWN;
+	bool is_again = known && known->claim.adopted;
+	struct claim_entry *adopted;
 	struct chosen chosen;
 	struct claim_log log;
-	struct claim reported;
 	struct claim claim;
-	bool is_again;
 
-	TRY(read_claim(session, from, &reported, err));
-	TRY(session_find_claim(session, reported.id, &known, err));
-	enum status status = known ? check_known(&known->claim, &reported, err)
-				   : check_history(session, &reported, ticket, err);
-	if (status == STATUS_OK && reported.state == CLAIM_NODE_DETACHED)
-		return known ? STATUS_OK : epoch_take_past(session, &reported, ticket, err);
-	if (status == STATUS_OK && known)
-		known->reported_by = session->serial;
-	if (status != STATUS_OK || is_held_already(known ? &known->claim : NULL))
-		return status;
-	if (!known && check_unknown(session, &reported, ticket, &storage, err) != STATUS_OK) {
-		epoch_refuse_claim(session, err);
-		return STATUS_OK;
-	}
-	if (known && !claim_is_live(&known->claim) &&
-	    check_alike(session, &known->claim, true, err) != STATUS_OK) {
-		epoch_refuse_claim(session, err);
-		return STATUS_OK;
-	}
-	if (known)
-		reported = known->claim;
-	epoch_choose_volume(session, &reported, storage, &chosen);
-	epoch_adopt(server, &reported, chosen.volume, chosen.is_own || known, &claim);
+	epoch_choose_volume(session, reported, storage, &chosen);
+	epoch_adopt(server, reported, chosen.volume, chosen.is_own || known, &claim);
 	set_storage(storage, known ? &known->claim : NULL, &claim);
 	claim.state = state_for(server, &claim);
-	if (!known && was_freed_before(session, &reported)) {
+	if (!known && was_freed_before(session, reported)) {
 		claim.state = CLAIM_UNPUBLISHING;
 		claim.was_freed = true;
 	}
@@ -774,17 +752,61 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 	claim.other_machine = known && known->claim.other_machine;
 	if (known && known->claim.attach == ATTACH_DONE) /* by the id that the record has */
 		claim.attach = ATTACH_DONE;
-	is_again = known && known->claim.adopted;
 	TRY(epoch_store_claim(session, chosen.is_made ? &chosen.made : NULL, &claim, err));
-	known = state_claim(&server->state, claim.id);
-	known->reported_by = session->serial;
-	known->work.is_taken_back_again = is_again;
+	adopted = state_claim(&server->state, claim.id);
+	adopted->reported_by = session->serial;
+	adopted->work.is_taken_back_again = is_again;
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
 	if (chosen.is_own && !chosen.is_made)
 		warn_of_other_storage(&claim);
 	warn_of_rivals(state_volume(&server->state, claim.namespace, claim.volume_id), &claim);
 	return STATUS_OK;
+}
+
+static enum status take_known(struct session *session, struct claim_entry *known,
+			      const struct claim *reported, struct error *err)
+{
+	struct claim recorded = known->claim;
+
+	TRY(check_known(&recorded, reported, err));
+	if (reported->state == CLAIM_NODE_DETACHED)
+		return STATUS_OK;
+	known->reported_by = session->serial;
+	if (is_held_already(&recorded))
+		return STATUS_OK;
+	if (!claim_is_live(&recorded) && check_alike(session, &recorded, true, err) != STATUS_OK) {
+		epoch_refuse_claim(session, err);
+		return STATUS_OK;
+	}
+	return adopt(session, &recorded, known, RESTORE_STORAGE_UNKNOWN, err);
+}
+
+static enum status take_unknown(struct session *session, struct claim *reported,
+				const ProtobufCBinaryData *ticket, struct error *err)
+{
+	enum restore_storage storage = RESTORE_STORAGE_UNKNOWN;
+
+	TRY(check_history(session, reported, ticket, err));
+	if (reported->state == CLAIM_NODE_DETACHED)
+		return epoch_take_past(session, reported, ticket, err);
+	if (check_unknown(session, reported, ticket, &storage, err) != STATUS_OK) {
+		epoch_refuse_claim(session, err);
+		return STATUS_OK;
+	}
+	return adopt(session, reported, NULL, storage, err);
+}
+
+static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,
+				const ProtobufCBinaryData *ticket, struct error *err)
+{
+	struct claim_entry *known;
+	struct claim reported;
+
+	TRY(read_claim(session, from, &reported, err));
+	TRY(session_find_claim(session, reported.id, &known, err));
+	return known ? take_known(session, known, &reported, err)
+		     : take_unknown(session, &reported, ticket, err);
 }
 
 /* The end of a report: work that the older store has for the node, and the node has not named, ended after

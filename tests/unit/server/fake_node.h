@@ -122,7 +122,7 @@ void fake_node_send_not_released(struct fake_node *node, const struct claim *cla
 void fake_node_send_failed(struct fake_node *node, const struct claim *claim, enum status code,
 			   const char *error);
 
-/** What was answered to a claim that the test does not wait for. */
+/** The answers to a claim for which the test does not wait. */
 struct asked {
 	int answers;
 	enum status status;

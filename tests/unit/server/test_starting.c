@@ -57,14 +57,14 @@ enum status __wrap_placement_choose_node(struct server *server, struct alloc *al
 }
 
 /* An allocation of the volumes "s0", "s1" and so on, that waits until it has a node. */
-struct asked {
+struct wanted {
 	struct alloc alloc;
 	struct volume_request volumes[ALLOC_VOLUMES_MAX];
 };
 
-static void ask(struct asked *ret, unsigned int number, uint32_t n_volumes, enum access_mode mode)
+static void ask(struct wanted *ret, unsigned int number, uint32_t n_volumes, enum access_mode mode)
 {
-	*ret = (struct asked){.alloc = {.desired_status = DESIRED_RUN, .client_status = CLIENT_PENDING}};
+	*ret = (struct wanted){.alloc = {.desired_status = DESIRED_RUN, .client_status = CLIENT_PENDING}};
 	(void)str_format(ret->alloc.id, sizeof(ret->alloc.id), ID_OF, number);
 	(void)str_copy(ret->alloc.namespace, sizeof(ret->alloc.namespace), NAMESPACE_DEFAULT);
 	(void)str_copy(ret->alloc.name, sizeof(ret->alloc.name), "app");
@@ -82,13 +82,13 @@ static void ask(struct asked *ret, unsigned int number, uint32_t n_volumes, enum
 	}
 }
 
-static void on_node(struct asked *asked, const char *node_id)
+static void on_node(struct wanted *asked, const char *node_id)
 {
 	(void)str_copy(asked->alloc.node_id, sizeof(asked->alloc.node_id), node_id);
 }
 
 /* A member of job "j" that has ended for its next version. */
-static void keep(struct asked *asked, uint32_t index, uint64_t queue_index)
+static void keep(struct wanted *asked, uint32_t index, uint64_t queue_index)
 {
 	(void)str_copy(asked->alloc.job_id, sizeof(asked->alloc.job_id), "j");
 	(void)str_copy(asked->alloc.job_group, sizeof(asked->alloc.job_group), "g");
@@ -100,7 +100,7 @@ static void keep(struct asked *asked, uint32_t index, uint64_t queue_index)
 }
 
 /* Past the observers: no job ends its places. */
-static void put(struct fixture *f, struct asked *asked)
+static void put(struct fixture *f, struct wanted *asked)
 {
 	asked->alloc.volumes = asked->volumes;
 	assert_int_equal(state_put_alloc(&f->server->state, &asked->alloc, NULL), STATUS_OK);
@@ -124,7 +124,7 @@ static void happen(struct fixture *f)
 /* Returns the steps of a look at all that wait, and of the check of one that comes. */
 static size_t steps_of_looks(struct fixture *f)
 {
-	struct asked asked;
+	struct wanted asked;
 	struct error err;
 
 	settle(f);
@@ -142,7 +142,7 @@ static size_t steps_of_looks(struct fixture *f)
 
 static void put_readers_that_start(struct fixture *f, unsigned int first, unsigned int n)
 {
-	struct asked asked;
+	struct wanted asked;
 
 	for (unsigned int i = first; i < first + n; i++) {
 		ask(&asked, 1000 + i, ALLOC_VOLUMES_MAX, MULTI_NODE_READER_ONLY);
@@ -154,7 +154,7 @@ static void put_readers_that_start(struct fixture *f, unsigned int first, unsign
 /* They read all volumes but the last one, which they write. */
 static void put_writers_that_wait(struct fixture *f, unsigned int n)
 {
-	struct asked asked;
+	struct wanted asked;
 
 	for (unsigned int i = 0; i < n; i++) {
 		ask(&asked, i, ALLOC_VOLUMES_MAX, MULTI_NODE_READER_ONLY);
@@ -179,7 +179,7 @@ CLUSTER_TEST(a_look_costs_the_same_however_many_start_with_the_volumes)
 
 CLUSTER_TEST(a_look_costs_the_same_however_many_start_on_a_node_that_is_away)
 {
-	struct asked asked;
+	struct wanted asked;
 	size_t before;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
@@ -197,7 +197,7 @@ CLUSTER_TEST(a_look_costs_the_same_however_many_start_on_a_node_that_is_away)
 
 CLUSTER_TEST(a_look_costs_the_same_however_many_keep_later_places)
 {
-	struct asked asked;
+	struct wanted asked;
 	size_t costs[2];
 
 	put_job(f);
@@ -218,7 +218,7 @@ CLUSTER_TEST(a_look_costs_the_same_however_many_keep_later_places)
 
 CLUSTER_TEST(a_search_for_related_ones_comes_to_each_volume_once)
 {
-	struct asked asked;
+	struct wanted asked;
 	struct error err;
 
 	put_readers_that_start(f, 0, 1);
@@ -239,7 +239,7 @@ CLUSTER_TEST(a_search_for_related_ones_comes_to_each_volume_once)
 CLUSTER_TEST(an_allocation_is_in_no_index_of_volumes_while_it_runs)
 {
 	const struct alloc_entry *entry;
-	struct asked asked;
+	struct wanted asked;
 
 	ask(&asked, 1, 2, SINGLE_NODE_WRITER);
 	put(f, &asked);
@@ -260,7 +260,7 @@ CLUSTER_TEST(an_allocation_is_in_no_index_of_volumes_while_it_runs)
 /* A chain of neighbours: each is related to all others. */
 static void put_chain(struct fixture *f, unsigned int n)
 {
-	struct asked asked;
+	struct wanted asked;
 
 	for (unsigned int i = 0; i < n; i++) {
 		ask(&asked, i, 2, SINGLE_NODE_WRITER);
@@ -289,7 +289,7 @@ CLUSTER_TEST(a_turn_ends_when_its_time_is_over_and_the_next_one_goes_on_behind_i
 
 CLUSTER_TEST(a_submission_has_no_time_to_try_all_and_goes_behind_the_rest)
 {
-	struct asked asked;
+	struct wanted asked;
 	struct error err;
 
 	for (unsigned int i = 0; i < FEW; i++) { /* none has a volume that exists */
@@ -332,7 +332,7 @@ static const char *draw_node(void)
 	return nodes[draw(3)];
 }
 
-static void draw_volumes(struct asked *asked)
+static void draw_volumes(struct wanted *asked)
 {
 	for (uint32_t i = 0; i < asked->alloc.n_volumes; i++) {
 		struct volume_request *volume = &asked->volumes[i];
@@ -358,7 +358,7 @@ static bool is_room(const struct volume_request *request, const char *node_id,
 }
 
 /* Does @other, which starts or keeps a place, keep @own from a volume? */
-static bool is_rival(const struct asked *own, const struct asked *other, bool is_to_wait)
+static bool is_rival(const struct wanted *own, const struct wanted *other, bool is_to_wait)
 {
 	const struct alloc *a = &own->alloc, *b = &other->alloc;
 	bool is_placed = b->node_id[0] != '\0';
@@ -378,14 +378,14 @@ static bool is_rival(const struct asked *own, const struct asked *other, bool is
 	return false;
 }
 
-static void give_up_node(struct asked *asked)
+static void give_up_node(struct wanted *asked)
 {
 	free(asked->alloc.wait_node_id);
 	asked->alloc.wait_node_id = strdup(wish_node_of(&asked->alloc));
 	asked->alloc.node_id[0] = '\0';
 }
 
-static void draw_one(struct asked *ret, unsigned int number)
+static void draw_one(struct wanted *ret, unsigned int number)
 {
 	ask(ret, number, 1 + draw(3), SINGLE_NODE_WRITER);
 	draw_volumes(ret);
@@ -402,7 +402,7 @@ static void draw_one(struct asked *ret, unsigned int number)
 }
 
 /* One that differs from @of in its place, and maybe in the attachment or in whether it was placed. */
-static void draw_twin(struct asked *ret, const struct asked *of, unsigned int number)
+static void draw_twin(struct wanted *ret, const struct wanted *of, unsigned int number)
 {
 	*ret = *of;
 	(void)str_format(ret->alloc.id, sizeof(ret->alloc.id), ID_OF, number);
@@ -427,7 +427,7 @@ CLUSTER_TEST(those_that_start_are_in_the_way_as_each_pair_of_them_says)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	for (seed = 1; seed <= ROUNDS; seed++) {
-		struct asked others[OTHERS], own;
+		struct wanted others[OTHERS], own;
 		unsigned int round = seed, n = 1 + draw(OTHERS);
 		struct error err;
 
