@@ -134,6 +134,7 @@ static void op_free(struct op *op)
 	free(op);
 }
 
+static const struct op_kind destroy_kind;
 static const struct op_kind follow_kind;
 
 /* Does another one follow the same start? */
@@ -150,13 +151,18 @@ static bool is_followed(const struct op *op)
 
 static void follow_later(struct op *op, uint64_t delay_us);
 
-/* A start whose outcome is not known is followed after its caller was answered: what it started must be
+/* Fails the call. The agent takes NOT_FOUND of a removal for its success, so a failed one has another status.
+ * A start whose outcome is not known is followed after its caller was answered: what it started must be
  * compared. */
-static void op_fail(struct op *op, const struct error *err)
+static void op_fail(struct op *op, const struct error *failure)
 {
 	bool is_open = op->is_started && !op->is_compared;
 	bool follows = op->kind == &follow_kind;
+	struct error own = *failure;
+	const struct error *err = &own;
 
+	if (op->kind == &destroy_kind && own.status == STATUS_NOT_FOUND)
+		own.status = STATUS_UNAVAILABLE;
 	if (op->has_used && !is_open)
 		driver_note_end(op->driver, &op->taken.order, err->status, op->is_compared);
 	if (op->call)
@@ -465,13 +471,14 @@ static int on_kill_limit(sd_event_source *source, uint64_t usec, void *userdata)
 	struct error err;
 
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			"process %" PRId64 " of task '%s' of allocation %s was killed and has not ended: "
+			"process %" PRId64 " of task '%s' of allocation %s has not ended after its kill: "
 			"its container stays",
 			op->end_pid, op->task, op->alloc);
 	end_removal(op, &err);
 	return 0;
 }
 
+/* The end of the process counts, also if the engine has lost the container meanwhile. */
 static void on_killed(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
@@ -479,7 +486,7 @@ static void on_killed(enum status status, const struct error *err, const json_t 
 
 	if (process_has_ended(op->end_fd)) {
 		remove_ended(op);
-	} else if (status != STATUS_OK) {
+	} else if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
 		end_removal(op, err);
 	} else if (!watch_end(op, on_kill_end, on_kill_limit, op->driver->settings->engine_timeout_us)) {
 		(void)error_set(&own, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "watch a process");

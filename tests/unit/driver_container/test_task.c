@@ -43,7 +43,8 @@ static struct {
 	bool is_pid_unknown;	/* the engine does not describe the process */
 	bool is_hidden;		/* the kernel does not show that it is of the container */
 	bool ignores_kill;	/* the process runs on */
-	bool is_kill_refused;	/* by the engine */
+	enum status killed;	/* the engine's answer to a kill; otherwise the process runs on */
+	enum status found;	/* of a look at all processes */
 	bool is_start_late;	/* the engine does not answer it in time */
 	bool is_look_refused;	/* the engine describes no container */
 	bool starts_on_removal; /* the engine carries out an earlier start then */
@@ -110,6 +111,8 @@ static bool process_runs(void)
 WRAPPED(enum status, process_find, const char *proc, const char *id, int64_t *ret_pid, struct error *err)
 {
 	assert_string_equal(id, ID);
+	if (model.found != STATUS_OK)
+		return error_set(err, model.found, 0, "no processes");
 	*ret_pid = process_runs() && !model.is_hidden ? model.process : 0;
 	return STATUS_OK;
 }
@@ -171,7 +174,7 @@ static void answer_last(void)
 	if (str_starts_with(model.last, "POST " NAME "/start"))
 		model.has_run = true;
 	if (str_starts_with(model.last, "POST /containers/" ID "/kill?signal=SIGKILL") &&
-	    !model.ignores_kill && !model.is_kill_refused)
+	    !model.ignores_kill && model.killed == STATUS_OK)
 		(void)kill(model.process, SIGKILL);
 	if (str_starts_with(model.last, "DELETE /containers/" ID)) {
 		assert_false(process_runs());
@@ -182,9 +185,8 @@ static void answer_last(void)
 	}
 	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_late)
 		done(error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "late"), &err, NULL, model.userdata);
-	else if (strstr(model.last, "/kill?") && model.is_kill_refused)
-		done(error_set(&err, STATUS_FAILED_PRECONDITION, 0, "it cannot be killed"), &err, NULL,
-		     model.userdata);
+	else if (strstr(model.last, "/kill?") && model.killed != STATUS_OK)
+		done(error_set(&err, model.killed, 0, "it cannot be killed"), &err, NULL, model.userdata);
 	else if (is_look && json && model.is_look_refused)
 		done(error_set(&err, STATUS_INTERNAL, 0, "too large"), &err, NULL, model.userdata);
 	else if (is_look && !json)
@@ -464,15 +466,40 @@ CASE(a_task_whose_process_does_not_end_is_kept)
 	start_running(f);
 	model.ignores_kill = true;
 	destroy(f, true);
-	expect_kept(STATUS_DEADLINE_EXCEEDED, "was killed and has not ended");
+	expect_kept(STATUS_DEADLINE_EXCEEDED, "has not ended after its kill");
 }
 
 CASE(a_task_that_the_engine_does_not_kill_is_kept)
 {
 	start_running(f);
-	model.is_kill_refused = true;
+	model.killed = STATUS_FAILED_PRECONDITION;
 	destroy(f, true);
 	expect_kept(STATUS_FAILED_PRECONDITION, "cannot be killed");
+}
+
+/* podman forgets a container that is being stopped. */
+CASE(a_task_that_the_engine_forgets_before_the_kill_is_gone_when_its_process_has_ended)
+{
+	start_running(f);
+	model.killed = STATUS_NOT_FOUND;
+	destroy(f, true);
+	expect_kept(STATUS_DEADLINE_EXCEEDED, "has not ended");
+	model.at = "POST /containers/" ID "/kill";
+	model.meanwhile = end_process;
+	expect_destroyed(f);
+}
+
+/* The agent would take NOT_FOUND for success. */
+CASE(a_failed_removal_is_never_answered_with_not_found)
+{
+	start_running(f);
+	model.found = STATUS_NOT_FOUND;
+	destroy(f, true);
+	expect_kept(STATUS_UNAVAILABLE, "no processes");
+	json_decref(model.body);
+	model.body = NULL;
+	destroy(f, true);
+	expect_kept(STATUS_UNAVAILABLE, "no processes");
 }
 
 CASE(a_task_that_the_kernel_shows_is_not_destroyed_without_force)
