@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -18,18 +19,33 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FILE_MAX = 64 << 10 };
+enum {
+	STATUS_MAX = 1 << 20, /* with all groups that a process may have: 720 KB */
+	CGROUP_MAX = 64 << 10,
+	ID_LEN = 64,
+};
 
-/* Is it the first process of a PID namespace below that of /proc? "NSpid:\t208\t1" */
-static bool is_first(const char *folder)
+/* Reads a file of a process or thread. Returns 0, or a negative errno; -ESRCH: it has ended. */
+static int read_of(const char *folder, const char *name, size_t max, char **ret)
+{
+	char path[PATH_MAX];
+	int r = str_format(path, sizeof(path), "%s/%s", folder, name);
+
+	if (r >= 0)
+		r = file_read(path, max, ret, NULL);
+	return r == -ENOENT ? -ESRCH : r;
+}
+
+/* Is it the first process of a PID namespace below that of /proc? "NSpid:\t208\t1". Returns 1, 0, or as
+ * read_of(). */
+static int is_first(const char *folder)
 {
 	cleanup_free char *status = NULL;
-	char path[PATH_MAX];
 	const char *line;
+	int r = read_of(folder, "status", STATUS_MAX, &status);
 
-	if (str_format(path, sizeof(path), "%s/status", folder) < 0 ||
-	    file_read(path, FILE_MAX, &status, NULL) < 0)
-		return false;
+	if (r < 0)
+		return r;
 	line = strstr(status, "\nNSpid:\t");
 	line = line ? strpbrk(line + strlen("\nNSpid:\t"), "\t\n") : NULL;
 	while (line && line[0] == '\t' && !str_starts_with(line, "\t1\n"))
@@ -37,65 +53,127 @@ static bool is_first(const char *folder)
 	return line && line[0] == '\t';
 }
 
+/* Returns 0, or a negative errno; -ESRCH: the thread has ended. A first thread that has ended keeps its
+ * folder. */
+static int check_runs(const char *folder)
+{
+	cleanup_free char *status = NULL;
+	int r = read_of(folder, "status", STATUS_MAX, &status);
+
+	return r == 0 && strstr(status, "\nState:\tZ") ? -ESRCH : r;
+}
+
 static int visit(const struct mount_entry *entry, void *id)
 {
 	return strstr(entry->root, id) ? 1 : 0;
 }
 
-/* Does the cgroup or a mount of a thread have the id? False: also if it has ended, with @ret_is_there false.
- */
-static bool thread_has_id(const char *folder, const char *id, bool *ret_is_there)
+/* Returns 1, 0, or as read_of(); -EINVAL: the thread is ending and shows no mounts. */
+static int has_mount_of(const char *folder, const char *id)
 {
 	cleanup_free struct mountinfo *mountinfo = malloc(sizeof(*mountinfo));
-	cleanup_free char *cgroup = NULL;
 	cleanup_close int fd = -EBADF;
 	char path[PATH_MAX];
 
-	if (mountinfo && str_format(path, sizeof(path), "%s/mountinfo", folder) >= 0)
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	*ret_is_there = fd >= 0;
+	if (!mountinfo)
+		return -ENOMEM;
+	if (str_format(path, sizeof(path), "%s/mountinfo", folder) < 0)
+		return -ENAMETOOLONG;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
-	if (str_format(path, sizeof(path), "%s/cgroup", folder) >= 0 &&
-	    file_read(path, FILE_MAX, &cgroup, NULL) == 0 && strstr(cgroup, id))
-		return true;
+		return errno == ENOENT ? -ESRCH : -errno;
 	mountinfo->fd = fd;
-	return mountinfo_each(mountinfo, visit, (void *)(uintptr_t)id) == 1;
+	return mountinfo_each(mountinfo, visit, (void *)(uintptr_t)id);
 }
 
-/* The first thread may end before the others: then another one shows the mounts. */
-bool process_is_of(const char *proc, int64_t pid, const char *id)
+/* Does the cgroup name any container? */
+static bool names_container(const char *cgroup)
+{
+	size_t n = 0;
+
+	for (const char *p = cgroup; *p && n != ID_LEN; p += n + (n == 0)) /* each run of digits */
+		n = strspn(p, "0123456789abcdef");
+	return n == ID_LEN;
+}
+
+/* Does the cgroup or a mount of a thread have the id? Returns 1, 0, or as read_of(). The first process of a
+ * container shows no mounts while it waits for the end of the others, only its cgroup. */
+static int thread_has_id(const char *folder, const char *id)
+{
+	cleanup_free char *cgroup = NULL;
+	int r = check_runs(folder);
+
+	if (r == 0)
+		r = read_of(folder, "cgroup", CGROUP_MAX, &cgroup);
+	if (r < 0)
+		return r;
+	if (strstr(cgroup, id))
+		return 1;
+	r = has_mount_of(folder, id);
+	return r == -EINVAL && names_container(cgroup) ? 0 : r;
+}
+
+/* Is it the container's first process? Returns 1, 0, or a negative errno: unknown. The first thread may end
+ * before the others: then another one shows the mounts. */
+static int match(const char *proc, int64_t pid, const char *id)
 {
 	cleanup_closedir DIR *threads = NULL;
 	char folder[PATH_MAX], path[PATH_MAX];
 	const struct dirent *entry;
-	bool is_there = false;
-	bool has_id = false;
+	int r;
 
-	if (str_format(folder, sizeof(folder), "%s/%lld", proc, (long long)pid) < 0 || !is_first(folder) ||
+	if (str_format(folder, sizeof(folder), "%s/%lld", proc, (long long)pid) < 0 ||
 	    str_format(path, sizeof(path), "%s/task", folder) < 0)
-		return false;
+		return -ENAMETOOLONG;
+	r = is_first(folder);
+	if (r <= 0)
+		return r == -ESRCH ? 0 : r;
 	threads = opendir(path);
-	while (threads && !is_there && (entry = readdir(threads)))
+	if (!threads)
+		return errno == ENOENT ? 0 : -errno;
+	r = -ESRCH;
+	while (r == -ESRCH) {
+		errno = 0;
+		entry = readdir(threads);
+		if (!entry)
+			return -errno; /* 0: all of them have ended */
 		if (entry->d_name[0] != '.' &&
 		    str_format(path, sizeof(path), "%s/task/%s", folder, entry->d_name) >= 0)
-			has_id = thread_has_id(path, id, &is_there);
-	return has_id;
+			r = thread_has_id(path, id);
+	}
+	return r;
+}
+
+bool process_is_of(const char *proc, int64_t pid, const char *id)
+{
+	return match(proc, pid, id) == 1;
 }
 
 enum status process_find(const char *proc, const char *id, int64_t *ret_pid, struct error *err)
 {
 	cleanup_closedir DIR *processes = opendir(proc);
 	const struct dirent *entry;
-	uint32_t pid;
+	uint32_t pid, unknown = 0;
+	int r, error = 0;
 
-	if (!processes)
-		return error_set(err, status_from_errno(errno), errno, "cannot list the processes in %s",
-				 proc);
-	*ret_pid = 0;
-	while (*ret_pid == 0 && (entry = readdir(processes)))
-		if (parse_u32(entry->d_name, 1, INT32_MAX, &pid) == 0 && process_is_of(proc, pid, id))
+	while (processes && (errno = 0, entry = readdir(processes))) {
+		if (parse_u32(entry->d_name, 1, INT32_MAX, &pid) < 0)
+			continue;
+		r = match(proc, pid, id);
+		if (r == 1) {
 			*ret_pid = pid;
+			return STATUS_OK;
+		}
+		unknown = r < 0 ? pid : unknown;
+		error = r < 0 ? r : error;
+	}
+	if (!processes || errno != 0)
+		return error_set(err, STATUS_UNAVAILABLE, errno, "cannot list the processes in %s", proc);
+	if (error < 0)
+		return error_set(err, STATUS_UNAVAILABLE, error,
+				 "cannot decide whether process %" PRIu32 " is one of container %.12s",
+				 unknown, id);
+	*ret_pid = 0;
 	return STATUS_OK;
 }
 

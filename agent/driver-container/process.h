@@ -12,12 +12,13 @@
 
 #define PROC "/proc"
 
-/** Is process @pid the first one of container @id, and has it not ended?
+/** Is process @pid the first one of container @id, and has it not ended? False: also if that is unknown.
  * @proc PROC, or another folder in tests */
 bool process_is_of(const char *proc, int64_t pid, const char *id);
 
 /** Finds the first process of container @id among all processes.
- * @ret_pid 0: there is no such process */
+ * @ret_pid 0: there is no such process. STATUS_UNAVAILABLE if it is not found and a process cannot be read
+ * whole: then nothing is known. */
 enum status process_find(const char *proc, const char *id, int64_t *ret_pid, struct error *err);
 
 /** Opens a pidfd. Returns it, or a negative errno; -ESRCH: the process has ended. */

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STATUS_MAX = 64 << 10, CGROUP_MAX = 64 << 10, MOUNTS_MAX = 16 << 20, PROC_PATH_SIZE = 64 };
+enum { STATUS_MAX = 1 << 20, CGROUP_MAX = 64 << 10, MOUNTS_MAX = 16 << 20, PROC_PATH_SIZE = 64 };
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
@@ -44,15 +44,20 @@ static enum readback_verdict compare(struct readback *readback, const struct rea
 	cleanup_free char *cgroup = NULL;
 	cleanup_free char *mounts = NULL;
 	char path[PROC_PATH_SIZE];
+	int r;
 
 	proc_path(path, process->pid, "status");
-	if (file_read(path, STATUS_MAX, &status, NULL) < 0 || strstr(status, "\nState:\tZ"))
-		return READBACK_ENDED;
+	r = file_read(path, STATUS_MAX, &status, NULL);
 	proc_path(path, process->pid, "cgroup");
-	if (file_read(path, CGROUP_MAX, &cgroup, NULL) < 0)
-		return READBACK_ENDED;
+	r = r < 0 ? r : file_read(path, CGROUP_MAX, &cgroup, NULL);
 	proc_path(path, process->pid, "mountinfo");
-	if (file_read(path, MOUNTS_MAX, &mounts, NULL) < 0 || mounts[0] == '\0')
+	r = r < 0 ? r : file_read(path, MOUNTS_MAX, &mounts, NULL);
+	if (r < 0 && r != -ENOENT && r != -ESRCH && r != -EINVAL) { /* as of one that has ended */
+		*ret = (struct readback_fault){
+			.field = "process", .ordered = "readable", .found = "not readable whole"};
+		return READBACK_DIFFERS;
+	}
+	if (r < 0 || strstr(status, "\nState:\tZ") || mounts[0] == '\0')
 		return READBACK_ENDED;
 	if (!readback_mounts(readback, path, process->mountinfo_path, ret) ||
 	    !readback_rights(readback, status, &process->users, ret) ||

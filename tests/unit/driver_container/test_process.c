@@ -4,6 +4,9 @@
 #include "process.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -56,6 +59,7 @@ static void add(const struct fixture *f, const char *pid, const char *ids, const
 	(void)snprintf(status, sizeof(status), "Name:\tsh\nNSpid:\t%s\nThreads:\t1\n", ids);
 	put(f, pid, "status", status);
 	(void)snprintf(folder, sizeof(folder), "%s/task/%s", pid, pid);
+	put(f, folder, "status", "Name:\tsh\nState:\tS (sleeping)\n");
 	put(f, folder, "cgroup", cgroup);
 	put(f, folder, "mountinfo", mounts);
 }
@@ -93,15 +97,79 @@ CASE(a_process_is_found_by_its_mounts_or_by_its_cgroup)
 CASE(a_process_is_found_though_its_first_thread_has_ended)
 {
 	add(f, "208", "208\t1", "0::/\n", MOUNT(ID));
+	put(f, "208/task/208", "status", "Name:\tsh\nState:\tZ (zombie)\n");
+	assert_int_equal(find(f), 0);
+	put(f, "208/task/209", "status", "Name:\tsh\nState:\tS (sleeping)\n");
 	put(f, "208/task/209", "cgroup", "0::/\n");
 	put(f, "208/task/209", "mountinfo", MOUNT(ID));
-	{
-		char path[256];
-
-		(void)snprintf(path, sizeof(path), "%s/208/task/208/mountinfo", f->proc);
-		assert_int_equal(unlink(path), 0);
-	}
 	assert_int_equal(find(f), 208);
+}
+
+static void expect_unknown(const struct fixture *f)
+{
+	int64_t pid;
+	struct error err;
+
+	assert_int_equal(process_find(f->proc, ID, &pid, &err), STATUS_UNAVAILABLE);
+	assert_contains(err.msg, "process 208");
+	assert_false(process_is_of(f->proc, 208, ID));
+}
+
+/* The status of a process with @n_groups groups with large numbers. */
+static void put_groups(const struct fixture *f, size_t n_groups)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(2 << 20);
+
+	strbuf_puts(&text, "Name:\tsh\nGroups:\t");
+	for (size_t i = 0; i < n_groups; i++)
+		strbuf_printf(&text, "%zu ", 4000000000 + i);
+	strbuf_puts(&text, "\nNSpid:\t208\t1\n");
+	assert_int_equal(text.error, 0);
+	put(f, "208", "status", text.data);
+}
+
+CASE(a_process_is_found_with_all_groups_that_the_kernel_allows)
+{
+	add(f, "208", "208\t1", "0::/\n", MOUNT(ID));
+	put_groups(f, 65536);
+	assert_int_equal(find(f), 208);
+}
+
+CASE(a_process_that_cannot_be_read_whole_is_unknown)
+{
+	add(f, "208", "208\t1", "0::/\n", MOUNT(OTHER) "torn");
+	expect_unknown(f);
+	add(f, "208", "208\t1", "0::/\n", MOUNT(OTHER));
+	assert_int_equal(find(f), 0);
+	put_groups(f, 100000);
+	expect_unknown(f);
+	add(f, "210", "210\t1", "0::/\n", MOUNT(ID)); /* one that is found is known */
+	assert_int_equal(find(f), 210);
+}
+
+/* It waits for the end of the container's other processes, and the kernel shows no mounts of it. */
+CASE(a_process_that_is_ending_is_known_by_its_cgroup)
+{
+	char mounts[FOLDER_SIZE + 64], ended[64];
+	pid_t pid = fork();
+	siginfo_t info;
+
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	add(f, "208", "208\t1", "0::/\n", "");
+	(void)snprintf(mounts, sizeof(mounts), "%s/208/task/208/mountinfo", f->proc);
+	(void)snprintf(ended, sizeof(ended), "/proc/%d/mountinfo", pid);
+	assert_int_equal(unlink(mounts), 0);
+	assert_int_equal(symlink(ended, mounts), 0);
+	expect_unknown(f);
+	put(f, "208/task/208", "cgroup", "0::/system.slice/docker-" OTHER ".scope\n");
+	assert_int_equal(find(f), 0);
+	put(f, "208/task/208", "cgroup", "0::/system.slice/docker-" ID ".scope\n");
+	assert_int_equal(find(f), 208);
+	put(f, "208/task/208", "status", "Name:\tsh\nState:\tZ (zombie)\n");
+	assert_int_equal(find(f), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 CASE(a_folder_without_processes_is_no_evidence)
@@ -109,7 +177,7 @@ CASE(a_folder_without_processes_is_no_evidence)
 	int64_t pid;
 	struct error err;
 
-	assert_int_equal(process_find("/proc/self/nothing", ID, &pid, &err), STATUS_NOT_FOUND);
+	assert_int_equal(process_find("/proc/self/nothing", ID, &pid, &err), STATUS_UNAVAILABLE);
 }
 
 CASE(a_process_has_ended_when_the_kernel_reports_it)

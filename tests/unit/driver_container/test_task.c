@@ -45,6 +45,7 @@ static struct {
 	bool ignores_kill;	/* the process runs on */
 	enum status killed;	/* the engine's answer to a kill; otherwise the process runs on */
 	enum status found;	/* of a look at all processes */
+	const char *unreadable; /* file of the process that is too large; NULL: none */
 	bool is_start_late;	/* the engine does not answer it in time */
 	bool is_look_refused;	/* the engine describes no container */
 	bool starts_on_removal; /* the engine carries out an earlier start then */
@@ -115,6 +116,16 @@ WRAPPED(enum status, process_find, const char *proc, const char *id, int64_t *re
 		return error_set(err, model.found, 0, "no processes");
 	*ret_pid = process_runs() && !model.is_hidden ? model.process : 0;
 	return STATUS_OK;
+}
+
+int __real_file_read(const char *path, size_t max, char **ret, size_t *ret_len);
+WRAPPED(int, file_read, const char *path, size_t max, char **ret, size_t *ret_len)
+{
+	char unreadable[64];
+
+	(void)snprintf(unreadable, sizeof(unreadable), "/proc/%d/%s", model.process,
+		       model.unreadable ? model.unreadable : "");
+	return str_eq(path, unreadable) ? -EFBIG : __real_file_read(path, max, ret, ret_len);
 }
 
 static void begin_process(void)
@@ -553,6 +564,24 @@ CASE(a_refused_container_is_removed_after_its_process_has_ended)
 	assert_null(model.body);
 	assert_contains(answer.msg, "the container is removed");
 	expect_trail(f, "removed=1");
+}
+
+static void begin_running(void)
+{
+	begin_process();
+	model.status = "running";
+}
+
+/* Nothing says that it has ended, and nothing that it is as ordered. */
+CASE(a_process_that_cannot_be_read_whole_is_not_as_ordered)
+{
+	model.unreadable = "status";
+	model.at = "POST " NAME "/start";
+	model.meanwhile = begin_running;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "process is 'not readable whole'");
+	assert_null(model.body);
 }
 
 CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
