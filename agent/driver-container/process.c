@@ -22,6 +22,7 @@
 enum {
 	STATUS_MAX = 1 << 20, /* with all groups that a process may have: 720 KB */
 	CGROUP_MAX = 64 << 10,
+	MAP_MAX = 64 << 10,
 	ID_LEN = 64,
 };
 
@@ -96,19 +97,46 @@ static bool names_container(const char *cgroup)
 	return n == ID_LEN;
 }
 
+/* A user without privileges makes cgroups below user.slice only: an id further down is a name of its own. */
+static bool has_cgroup_of(const char *cgroup, const char *id)
+{
+	const char *named = strstr(cgroup, id);
+	const char *user = strstr(cgroup, "/user.slice/");
+
+	return named && (!user || named < user);
+}
+
+/* Is the thread in the user namespace of the host's first process? A user without privileges is the first
+ * process of a PID namespace, and makes mounts, in another one only. Returns 1, 0, or a negative errno. */
+static int is_of_host(const char *proc, const char *folder)
+{
+	cleanup_free char *host = NULL;
+	cleanup_free char *own = NULL;
+	int r = read_of(proc, "1/uid_map", MAP_MAX, &host);
+
+	if (r == 0)
+		r = read_of(folder, "uid_map", MAP_MAX, &own);
+	if (r == -ESRCH) /* it has ended, or the kernel has no user namespaces */
+		return 1;
+	return r < 0 ? r : str_eq(host, own);
+}
+
 /* Does the cgroup or a mount of a thread have the id? Returns 1, 0, or as read_of(). The first process of a
  * container shows no mounts while it waits for the end of the others, only its cgroup. */
-static int thread_has_id(const char *folder, const char *id)
+static int thread_has_id(const char *proc, const char *folder, const char *id)
 {
 	cleanup_free char *cgroup = NULL;
 	int r = check_runs(folder);
+	int read_cgroup;
 
-	if (r == 0)
-		r = read_of(folder, "cgroup", CGROUP_MAX, &cgroup);
 	if (r < 0)
 		return r;
-	if (strstr(cgroup, id))
+	read_cgroup = read_of(folder, "cgroup", CGROUP_MAX, &cgroup);
+	if (read_cgroup == 0 && has_cgroup_of(cgroup, id))
 		return 1;
+	r = is_of_host(proc, folder);
+	if (r <= 0 || read_cgroup < 0)
+		return r <= 0 ? r : read_cgroup;
 	r = has_mount_of(folder, id);
 	return r == -EINVAL && names_container(cgroup) ? 0 : r;
 }
@@ -139,7 +167,7 @@ static int match(const char *proc, int64_t pid, const char *id)
 			return -errno; /* 0: all of them have ended */
 		if (entry->d_name[0] != '.' &&
 		    str_format(path, sizeof(path), "%s/task/%s", folder, entry->d_name) >= 0)
-			r = thread_has_id(path, id);
+			r = thread_has_id(proc, path, id);
 	}
 	return r;
 }

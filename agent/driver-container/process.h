@@ -3,7 +3,9 @@
 /* The first process of a container, as the kernel shows it. The description of the engine does not count.
  *
  * It is the first process of its PID namespace: when it ends, the kernel has ended every process of the
- * container. Its cgroup (Docker) or a mount of its own (podman) has the container's id. */
+ * container. Its cgroup or, for podman, a mount of its own has the container's id. Users without privileges
+ * can give any name to cgroups below user.slice and to mounts in a user namespace of their own: neither
+ * counts. */
 
 #include "base/error.h"
 

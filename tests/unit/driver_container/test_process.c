@@ -19,14 +19,14 @@
 /* The host sees this of each container. */
 #define MOUNT_OF_HOST "134 110 0:65 / /vfs-containers/" ID "/userdata/shm rw - tmpfs shm rw\n"
 
+#define HOST_MAP "         0          0 4294967295\n"
+#define USER_MAP "         0       1000          1\n"
+/* What a user who may make cgroups of its own has above them. */
+#define USER_GROUP "/user.slice/user-1000.slice/user@1000.service/"
+
 struct fixture {
 	char proc[FOLDER_SIZE];
 };
-
-UNIT_SETUP(begin, struct fixture, f)
-{
-	folder_make(f->proc);
-}
 
 UNIT_TEARDOWN(end, struct fixture, f)
 {
@@ -51,6 +51,12 @@ static void put(const struct fixture *f, const char *folder, const char *name, c
 	(void)fclose(file);
 }
 
+UNIT_SETUP(begin, struct fixture, f)
+{
+	folder_make(f->proc);
+	put(f, "1", "uid_map", HOST_MAP);
+}
+
 static void add(const struct fixture *f, const char *pid, const char *ids, const char *cgroup,
 		const char *mounts)
 {
@@ -60,6 +66,7 @@ static void add(const struct fixture *f, const char *pid, const char *ids, const
 	put(f, pid, "status", status);
 	(void)snprintf(folder, sizeof(folder), "%s/task/%s", pid, pid);
 	put(f, folder, "status", "Name:\tsh\nState:\tS (sleeping)\n");
+	put(f, folder, "uid_map", HOST_MAP);
 	put(f, folder, "cgroup", cgroup);
 	put(f, folder, "mountinfo", mounts);
 }
@@ -100,6 +107,7 @@ CASE(a_process_is_found_though_its_first_thread_has_ended)
 	put(f, "208/task/208", "status", "Name:\tsh\nState:\tZ (zombie)\n");
 	assert_int_equal(find(f), 0);
 	put(f, "208/task/209", "status", "Name:\tsh\nState:\tS (sleeping)\n");
+	put(f, "208/task/209", "uid_map", HOST_MAP);
 	put(f, "208/task/209", "cgroup", "0::/\n");
 	put(f, "208/task/209", "mountinfo", MOUNT(ID));
 	assert_int_equal(find(f), 208);
@@ -145,6 +153,39 @@ CASE(a_process_that_cannot_be_read_whole_is_unknown)
 	expect_unknown(f);
 	add(f, "210", "210\t1", "0::/\n", MOUNT(ID)); /* one that is found is known */
 	assert_int_equal(find(f), 210);
+}
+
+/* It would hold each claim of the container as long as it runs. */
+CASE(a_process_of_a_user_does_not_pass_for_that_of_a_container)
+{
+	add(f, "208", "208\t1", "0::" USER_GROUP ID "\n", MOUNT(ID));
+	put(f, "208/task/208", "uid_map", USER_MAP);
+	assert_int_equal(find(f), 0);
+	put(f, "208/task/208", "mountinfo", "torn"); /* nor is it unknown */
+	assert_int_equal(find(f), 0);
+	put(f, "208/task/208", "uid_map", "");
+	assert_int_equal(find(f), 0);
+	add(f, "208", "208\t1", "0::" USER_GROUP ID "\n", MOUNT(OTHER));
+	assert_int_equal(find(f), 0);
+}
+
+CASE(a_cgroup_that_cannot_be_read_is_unknown_unless_a_user_made_it)
+{
+	char cgroup[70000] = "";
+
+	memset(cgroup, 'x', sizeof(cgroup) - 1);
+	add(f, "208", "208\t1", cgroup, MOUNT(ID));
+	expect_unknown(f);
+	put(f, "208/task/208", "uid_map", USER_MAP);
+	assert_int_equal(find(f), 0);
+}
+
+/* The cgroup of another program in a container may have any name, and an engine may map all users. */
+CASE(a_process_is_found_by_its_cgroup_in_any_user_namespace)
+{
+	add(f, "208", "208\t1", "0::/docker/" ID USER_GROUP "x\n", MOUNT(OTHER));
+	put(f, "208/task/208", "uid_map", USER_MAP);
+	assert_int_equal(find(f), 208);
 }
 
 /* It waits for the end of the container's other processes, and the kernel shows no mounts of it. */
