@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1087,16 +1088,47 @@ bool readback_rights(const struct readback *readback, const char *status, const 
 	       compare_user(asked, status, users, ret) && compare_groups(asked, status, users, ret);
 }
 
+/* Each network namespace has the first one, and the others if the kernel has their modules. */
+static bool is_own_device(const char *name)
+{
+	static const char *const names[] = {"lo",      "tunl0",	  "sit0",     "gre0",	 "gretap0",
+					    "erspan0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(names[i], name))
+			return true;
+	return false;
+}
+
+/* Finds a device that leads out of the namespace. "  eth0: 0 ...", after two lines of titles */
+static bool find_device(const char *devices, char ret[static IF_NAMESIZE])
+{
+	const char *line = strchr(devices, '\n');
+
+	while (line && (line = strchr(line + 1, '\n')) && line[1] != '\0') {
+		const char *name = line + 1 + strspn(line + 1, " ");
+
+		(void)snprintf(ret, IF_NAMESIZE, "%.*s", (int)strcspn(name, ":\n"), name);
+		if (!is_own_device(ret))
+			return true;
+	}
+	return false;
+}
+
 bool readback_network(const struct readback *readback, const struct readback_networks *networks,
 		      struct readback_fault *ret)
 {
 	const char *asked = text_at(host_of(readback->asked), "NetworkMode");
 	bool is_host = networks->task == networks->host;
+	bool is_none = str_eq(asked, "none");
+	char device[IF_NAMESIZE];
 
-	if (networks->task == 0 || networks->host == 0)
+	if (networks->task == 0 || networks->host == 0 || (is_none && !networks->devices))
 		return differ(ret, "network", asked, "not known");
 	if (is_host != str_eq(asked, "host"))
 		return differ(ret, "network", asked, is_host ? "the host's" : "another one");
+	if (is_none && find_device(networks->devices, device))
+		return differ(ret, "network", asked, device);
 	if (str_starts_with(asked, "container:") && networks->task != networks->holder)
 		return differ(ret, "network", asked, "another one");
 	return true;

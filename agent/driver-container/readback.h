@@ -84,7 +84,8 @@ bool readback_rights(const struct readback *readback, const char *status, const 
 struct readback_networks {
 	uint64_t task;
 	uint64_t host;
-	uint64_t holder; /* of the container whose network is joined */
+	uint64_t holder;     /* of the container whose network is joined */
+	const char *devices; /* text of /proc/PID/net/dev; NULL: not known */
 };
 
 bool readback_network(const struct readback *readback, const struct readback_networks *networks,

@@ -13,7 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STATUS_MAX = 1 << 20, CGROUP_MAX = 64 << 10, MOUNTS_MAX = 16 << 20, PROC_PATH_SIZE = 64 };
+enum {
+	STATUS_MAX = 1 << 20,
+	CGROUP_MAX = 64 << 10,
+	DEVICES_MAX = 64 << 10,
+	MOUNTS_MAX = 16 << 20,
+	PROC_PATH_SIZE = 64
+};
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
@@ -37,9 +43,10 @@ static uint64_t network_of(int64_t pid)
 static enum readback_verdict compare(struct readback *readback, const struct readback_process *process,
 				     struct readback_fault *ret)
 {
-	const struct readback_networks networks = {.task = network_of(process->pid),
-						   .host = network_of(1),
-						   .holder = network_of(process->holder_pid)};
+	struct readback_networks networks = {.task = network_of(process->pid),
+					     .host = network_of(1),
+					     .holder = network_of(process->holder_pid)};
+	cleanup_free char *devices = NULL;
 	cleanup_free char *status = NULL;
 	cleanup_free char *cgroup = NULL;
 	cleanup_free char *mounts = NULL;
@@ -50,6 +57,9 @@ static enum readback_verdict compare(struct readback *readback, const struct rea
 	r = file_read(path, STATUS_MAX, &status, NULL);
 	proc_path(path, process->pid, "cgroup");
 	r = r < 0 ? r : file_read(path, CGROUP_MAX, &cgroup, NULL);
+	proc_path(path, process->pid, "net/dev");
+	(void)file_read(path, DEVICES_MAX, &devices, NULL);
+	networks.devices = devices;
 	proc_path(path, process->pid, "mountinfo");
 	r = r < 0 ? r : file_read(path, MOUNTS_MAX, &mounts, NULL);
 	if (r < 0 && r != -ENOENT && r != -ESRCH && r != -EINVAL) { /* as of one that has ended */

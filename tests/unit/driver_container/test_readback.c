@@ -621,6 +621,9 @@ CASE(each_group_that_the_kernel_has_otherwise_is_found)
 	}
 }
 
+#define TITLES "Inter-|   Receive |  Transmit\n face |bytes |bytes\n"
+#define LO TITLES "    lo:       0 0\n"
+
 CASE(each_network_that_is_another_one_is_found)
 {
 	static const struct {
@@ -628,11 +631,21 @@ CASE(each_network_that_is_another_one_is_found)
 		struct readback_networks networks;
 		bool is_right;
 	} rows[] = {
-		{"none", {7, 1, 0}, true},	   {"none", {1, 1, 0}, false},
-		{"none", {0, 1, 0}, false},	   {"none", {7, 0, 0}, false},
-		{"host", {1, 1, 0}, true},	   {"host", {7, 1, 0}, false},
-		{"container:n", {7, 1, 7}, true},  {"container:n", {7, 1, 8}, false},
-		{"container:n", {7, 1, 0}, false}, {"container:n", {1, 1, 1}, false},
+		{"none", {7, 1, 0, LO}, true},
+		{"none", {7, 1, 0, LO " tunl0:       0 0\n  sit0:       0 0\n"}, true},
+		{"none", {7, 1, 0, LO "  eth0:       0 0\n"}, false}, /* of a bridge */
+		{"none", {7, 1, 0, LO "lo1: 0 0\n"}, false},
+		{"none", {7, 1, 0, TITLES "eth0: 0 0\n    lo:       0 0\n"}, false},
+		{"none", {7, 1, 0, NULL}, false},
+		{"none", {1, 1, 0, LO}, false},
+		{"none", {0, 1, 0, LO}, false},
+		{"none", {7, 0, 0, LO}, false},
+		{"host", {1, 1, 0, NULL}, true},
+		{"host", {7, 1, 0, LO}, false},
+		{"container:n", {7, 1, 7, LO "  eth0:       0 0\n"}, true},
+		{"container:n", {7, 1, 8, LO}, false},
+		{"container:n", {7, 1, 0, LO}, false},
+		{"container:n", {1, 1, 1, LO}, false},
 	};
 	struct readback_fault fault;
 
