@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	FILE_MAX = 16 << 20,
@@ -23,6 +24,7 @@ enum {
 	FOR_SIZE = 16,
 	FOR_HEX_SIZE = 2 * FOR_SIZE + 1,
 	KEEP_FREE = 64,
+	RESERVE = 8192 * 86,	      /* bytes for the ends of as many tasks */
 	END_KEPT_MS = 60 * 60 * 1000, /* beyond ORDER_VALID_MS, if there are many: clocks differ by less */
 };
 
@@ -40,6 +42,7 @@ struct nonces {
 	char path[PATH_MAX];
 	char boot_id[64];
 	int fd;
+	off_t reserved; /* the file has blocks up to here; 0: not known */
 	size_t n;
 	uint64_t forgotten_ms; /* the latest end of the forgotten ones; 0: all are kept */
 	struct entry entries[NONCES_MAX];
@@ -144,6 +147,32 @@ static void close_file(struct nonces *nonces)
 	nonces->fd = -EBADF;
 }
 
+/* Keeps blocks for the ends of tasks: on a full disk tasks are destroyed, and nothing is begun. Returns 0 or
+ * a negative errno. */
+static int reserve(struct nonces *nonces)
+{
+	off_t end = lseek(nonces->fd, 0, SEEK_END);
+
+	if (end < 0)
+		return -errno;
+	if (nonces->reserved - end >= RESERVE / 2)
+		return 0;
+	if (fallocate(nonces->fd, FALLOC_FL_KEEP_SIZE, end, RESERVE) < 0 && errno != EOPNOTSUPP)
+		return -errno;
+	nonces->reserved = end + RESERVE;
+	return 0;
+}
+
+static enum status open_file(struct nonces *nonces, struct error *err)
+{
+	nonces->reserved = 0;
+	nonces->fd = open(nonces->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (nonces->fd < 0)
+		return error_set(err, status_from_errno(errno), errno, "open %s", nonces->path);
+	(void)reserve(nonces); /* the next order needs it, ends do not */
+	return STATUS_OK;
+}
+
 /* Rewrites the whole list. After a failure no line is added before a rewrite succeeds: the file may end in
  * half a line, or may be another file. */
 static enum status rewrite(struct nonces *nonces, struct error *err)
@@ -161,9 +190,16 @@ static enum status rewrite(struct nonces *nonces, struct error *err)
 	r = text.error ? text.error : file_write_atomic(nonces->path, 0600, text.data, text.len);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
-	nonces->fd = open(nonces->path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	return nonces->fd < 0 ? error_set(err, status_from_errno(errno), errno, "open %s", nonces->path)
-			      : STATUS_OK;
+	return open_file(nonces, err);
+}
+
+/* A list of this boot without a torn line is not rewritten: that needs a free block. */
+static bool is_whole(const struct nonces *nonces, const char *text, size_t n)
+{
+	size_t n_boot = strlen(nonces->boot_id);
+
+	return n > n_boot && strlen(text) == n && text[n - 1] == '\n' && text[n_boot] == '\n' &&
+	       str_starts_with(text, nonces->boot_id);
 }
 
 DEFINE_CLEANUP(struct nonces, nonces_free)
@@ -173,6 +209,8 @@ enum status nonces_open(const char *path, const char *boot_id, struct nonces **r
 	cleanup(nonces_freep) struct nonces *nonces = calloc(1, sizeof(*nonces));
 	cleanup_free char *text = NULL;
 	enum status status = STATUS_OK;
+	bool keeps;
+	size_t n = 0;
 	int r;
 
 	if (!nonces)
@@ -181,13 +219,14 @@ enum status nonces_open(const char *path, const char *boot_id, struct nonces **r
 	if (str_copy(nonces->path, sizeof(nonces->path), path) < 0 ||
 	    str_copy(nonces->boot_id, sizeof(nonces->boot_id), boot_id) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: too long", path);
-	r = file_read(path, FILE_MAX, &text, NULL);
+	r = file_read(path, FILE_MAX, &text, &n);
 	if (r < 0 && r != -ENOENT)
 		return error_set(err, status_from_errno(r), r, "read %s", path);
+	keeps = text && is_whole(nonces, text, n);
 	if (text)
 		status = parse_text(nonces, text, err);
 	if (status == STATUS_OK)
-		status = rewrite(nonces, err);
+		status = keeps ? open_file(nonces, err) : rewrite(nonces, err);
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(nonces);
 	return status;
@@ -233,13 +272,12 @@ static void forget(struct nonces *nonces, uint64_t now_ms)
 
 static enum status append(struct nonces *nonces, const struct entry *entry, struct error *err)
 {
-	enum status status = nonces->fd < 0 ? rewrite(nonces, err) : STATUS_OK;
 	char line[LINE_MAX_];
 	int n = format(line, entry);
 	int r;
 
-	if (status != STATUS_OK)
-		return status;
+	if (nonces->fd < 0)
+		TRY(rewrite(nonces, err));
 	r = fd_write_all(nonces->fd, line, (size_t)n);
 	if (r == 0 && fdatasync(nonces->fd) < 0)
 		r = -errno;
@@ -265,11 +303,18 @@ static enum status make_room(struct nonces *nonces, int64_t now_ms, struct error
 enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err)
 {
 	struct entry entry = {.not_after_ms = order->not_after_ms};
+	int r;
 
 	assert(nonces_look(nonces, order) == NONCE_NEW);
 	memcpy(entry.nonce, order->nonce, ORDER_NONCE_SIZE);
 	digest_of(order->alloc, order->task, entry.for_what);
 	TRY(make_room(nonces, now_ms, err));
+	if (nonces->fd < 0)
+		TRY(rewrite(nonces, err));
+	r = reserve(nonces);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "keep room in %s for the ends of tasks",
+				 nonces->path);
 	TRY(append(nonces, &entry, err));
 	nonces->entries[nonces->n++] = entry;
 	return STATUS_OK;

@@ -4,7 +4,7 @@
  *
  * An order is begun before anything is done for it, and done when it must never do anything again. Those that
  * have expired may be forgotten: then every order that ends no later than the latest of them counts as used.
- */
+ * The file has room for the ends of 8192 tasks, which a full disk does not take. */
 
 #include "base/error.h"
 

@@ -13,11 +13,13 @@
 #include "base/id.h"
 #include "model/order.h"
 
+#include <fcntl.h>
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <openssl/evp.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define ALLOC "0190a6f2-0000-7000-8000-000000000001"
 #define BOOT "11111111-2222-4333-8444-555555555555"
@@ -222,6 +224,10 @@ CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver)
 	assert_int_equal(file_write_atomic(f->path, 0600, torn, strlen(torn)), 0);
 	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	nonces_free(f->nonces);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
 	nonces_free(f->nonces);
 	f->nonces = NULL;
 	assert_int_equal(file_write_atomic(f->path, 0600, wrong, strlen(wrong)), 0);
@@ -250,6 +256,72 @@ CASE(an_order_that_could_not_be_noted_leaves_the_list_whole)
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
 	f->order.nonce[0] = 1;
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+}
+
+static bool is_disk_full;
+static off_t reserved; /* the end of what was kept last */
+static ino_t reserved_for;
+
+int fallocate(int fd, int mode, off_t offset, off_t n)
+{
+	struct stat st;
+
+	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE);
+	assert_int_equal(fstat(fd, &st), 0);
+	errno = ENOSPC;
+	if (is_disk_full)
+		return -1;
+	reserved = offset + n;
+	reserved_for = st.st_ino;
+	return 0;
+}
+
+static bool is_regular(int fd, struct stat *ret)
+{
+	return fstat(fd, ret) == 0 && S_ISREG(ret->st_mode);
+}
+
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+	struct stat st;
+
+	if (!is_disk_full || !is_regular(fd, &st) ||
+	    (st.st_ino == reserved_for && st.st_size + (off_t)n <= reserved))
+		return syscall(SYS_write, fd, bytes, n);
+	errno = ENOSPC;
+	return -1;
+}
+
+/* Another task filled it. The orders of exec do not use the room up either. */
+CASE(tasks_are_destroyed_on_a_full_disk_but_not_begun)
+{
+	char task[16];
+	struct error err;
+
+	is_disk_full = true;
+	assert_succeeds(nonces_finish_task(f->nonces, BOOT, "first", 500, &err), err);
+	is_disk_full = false;
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	for (uint8_t i = 0; i < 255; i++) {
+		f->order.nonce[1] = i;
+		f->order.nonce[2] = 1;
+		assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	}
+	is_disk_full = true;
+	for (int i = 0; i < 6000; i++) {
+		(void)snprintf(task, sizeof(task), "t%d", i);
+		assert_succeeds(nonces_finish_task(f->nonces, BOOT, task, 500, &err), err);
+	}
+	f->order.nonce[2] = 2;
+	assert_error(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_RESOURCE_EXHAUSTED, err,
+		     "for the ends of tasks");
+	nonces_free(f->nonces); /* a driver that begins again does not need a free block */
+	f->nonces = NULL;
+	assert_succeeds(nonces_open(f->path, BOOT, &f->nonces, &err), err);
+	assert_succeeds(nonces_finish_task(f->nonces, ALLOC, "web", 500, &err), err);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	is_disk_full = false;
+	assert_int_equal(nonces_finish_task(f->nonces, BOOT, "last", 500, &err), STATUS_OK);
 }
 
 CASE(orders_of_a_destroyed_task_are_done_though_it_has_no_container)
