@@ -241,6 +241,8 @@ TEST_FIXTURE(each_bad_input_gets_its_answer, run_setup, NULL)
 			fail_msg("%s: %s", rows[i].typed, ending.output);
 		if (rows[i].asked ? strstr(fake.requests, rows[i].asked) != NULL : fake.requests[0] != '\0')
 			fail_msg("%s: the server was asked: %s", rows[i].typed, fake.requests);
+		if (fake.given[0] > 1) /* one server: no call is made again */
+			fail_msg("%s: it was asked %u times", rows[i].typed, fake.given[0]);
 	}
 }
 
