@@ -7,12 +7,11 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* May a new claim exist next to @held under the rules of @access? */
+/* May a new claim exist next to @held under the rules of @access? @same_node: on the same machine, not only
+ * under the same name. */
 static bool may_stand_beside(enum access_mode access, const struct claim *held, enum claim_mode mode,
-			     const char *node_id)
+			     bool same_node)
 {
-	bool same_node = str_eq(held->node_id, node_id);
-
 	switch (access) {
 	case SINGLE_NODE_READER_ONLY:
 	case SINGLE_NODE_SINGLE_WRITER:
@@ -48,12 +47,25 @@ static bool allows_mode(enum access_mode access, enum claim_mode mode)
 	return mode == CLAIM_READ || access_mode_is_writer(access);
 }
 
+/* Is the machine that is node @node_id now the one that holds @held? */
+static bool is_held_by(const struct claim *held, const char *node_id)
+{
+	return str_eq(held->node_id, node_id) && !held->other_machine;
+}
+
+/* A machine is never in the boot of another one. */
+static bool are_of_one_machine(const struct claim *a, const struct claim *b)
+{
+	return str_eq(a->node_id, b->node_id) &&
+	       (str_eq(a->boot_id, b->boot_id) || (!a->other_machine && !b->other_machine));
+}
+
 /* The rules of both sides must allow it: the newcomer's, and those under which the other is held. */
 static bool has_room_beside(enum access_mode access, enum claim_mode mode, const char *node_id,
-			    const struct claim *held)
+			    bool same_node, const struct claim *held)
 {
-	return allows_mode(held->access_mode, mode) && may_stand_beside(access, held, mode, node_id) &&
-	       may_stand_beside(held->access_mode, held, mode, node_id) &&
+	return allows_mode(held->access_mode, mode) && may_stand_beside(access, held, mode, same_node) &&
+	       may_stand_beside(held->access_mode, held, mode, same_node) &&
 	       shares_attachment(access, held, node_id);
 }
 
@@ -65,7 +77,7 @@ bool admission_has_room(enum access_mode access, enum claim_mode mode, const cha
 		return false;
 	for (size_t i = 0; i < n_claims; i++) {
 		assert(claims[i]);
-		if (has_room_beside(access, mode, node_id, claims[i]))
+		if (has_room_beside(access, mode, node_id, is_held_by(claims[i], node_id), claims[i]))
 			continue;
 		*ret_blocker = claims[i];
 		return false;
@@ -75,8 +87,10 @@ bool admission_has_room(enum access_mode access, enum claim_mode mode, const cha
 
 bool admission_are_rivals(const struct claim *a, const struct claim *b)
 {
-	return !has_room_beside(a->access_mode, a->mode, a->node_id, b) &&
-	       !has_room_beside(b->access_mode, b->mode, b->node_id, a);
+	bool same_node = are_of_one_machine(a, b);
+
+	return !has_room_beside(a->access_mode, a->mode, a->node_id, same_node, b) &&
+	       !has_room_beside(b->access_mode, b->mode, b->node_id, same_node, a);
 }
 
 static enum status check_alloc(const struct admission *in, const struct volume_request **ret,
@@ -169,7 +183,8 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 	bool is_other;
 
 	if (blocker && !shares_attachment(request->access_mode, blocker, in->node->id) &&
-	    may_stand_beside(request->access_mode, blocker, volume_request_mode(request), in->node->id))
+	    may_stand_beside(request->access_mode, blocker, volume_request_mode(request),
+			     is_held_by(blocker, in->node->id)))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"volume %s is attached to node %s as %s by allocation %s, and a CSI volume is "

@@ -252,6 +252,40 @@ TEST(the_holders_rules_bind_the_newcomer_too)
 	assert_true(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_READ, "n2", claims, 1, &blocker));
 }
 
+TEST(claims_of_a_former_machine_leave_no_room_on_a_single_node)
+{
+	static const struct {
+		enum access_mode mode;
+		enum claim_mode held;
+		bool same, other; /* is there room for a writer of the same machine, of another one */
+	} rows[] = {
+		{SINGLE_NODE_WRITER, CLAIM_READ, true, false},
+		{SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true, false},
+		{MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, true, true},
+	};
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		struct claim held = a_claim(CLAIM_UNPUBLISHING), newer = a_claim(CLAIM_TAKEN);
+		const struct claim *claims[] = {&held};
+		const struct claim *blocker;
+
+		held.access_mode = newer.access_mode = rows[r].mode;
+		held.mode = rows[r].held;
+		newer.mode = CLAIM_WRITE;
+		assert_true(admission_has_room(rows[r].mode, CLAIM_WRITE, "n1", claims, 1, &blocker));
+		held.other_machine = true;
+		assert_false(
+			admission_are_rivals(&held, &newer)); /* both of the former machine, in one boot */
+		(void)str_copy(newer.boot_id, sizeof(newer.boot_id), BOOT_2);
+		assert_int_equal(admission_has_room(rows[r].mode, CLAIM_WRITE, "n1", claims, 1, &blocker),
+				 rows[r].other);
+		assert_int_equal(admission_are_rivals(&held, &newer), !rows[r].other);
+		assert_int_equal(admission_are_rivals(&newer, &held), !rows[r].other);
+		held.other_machine = false;
+		assert_int_equal(admission_are_rivals(&newer, &held), !rows[r].same);
+	}
+}
+
 /* A reader of single-node-writer has room for a writer beside it, a writer none for a reader. */
 TEST(claims_are_rivals_when_in_neither_order_there_was_room_for_both)
 {

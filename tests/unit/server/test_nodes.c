@@ -674,6 +674,26 @@ CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_on
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+/* The volume is for one node, and both machines have its name. */
+CLUSTER_TEST(a_volume_of_one_node_is_not_granted_beside_the_former_machine)
+{
+	struct error err;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_MULTI_WRITER;
+	f->n1.machine = ID_1;
+	take_volume(f);
+	come_as(f, ID_2, BOOT_2);
+	assert_succeeds(identify(f, "n1", ID_2, &err), err);
+	come_as(f, ID_2, BOOT_2);
+	assert_true(f->n1.welcomed);
+	assert_error(run_alloc(f, ALLOC_2, "n1", &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
+	lose(f, &f->n1);
+	assert_succeeds(attest(f, "n1", "db", "the old one is scrapped", 0, false, NULL, &err), err);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	come_as(f, ID_2, BOOT_2);
+	take_claim(f, &f->n1, "db", ALLOC_2);
+}
+
 static void expect_boot_refused(struct fixture *f, const char *machine, const char *boot)
 {
 	come_as(f, machine, boot);
