@@ -948,6 +948,7 @@ static void begin_fence(struct server *server, const struct node_entry *node, co
 	ret->plugin_id = clients->plugin_id;
 	ret->cidrs = clients->cidrs;
 	ret->n_cidrs = clients->n_cidrs;
+	ret->machine = clients->machine; /* node is another one after an identify, until that one connects */
 }
 
 static enum status ask(struct server *server, struct rpc_call *call, const struct node_entry *node,

@@ -693,7 +693,8 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	change_put_node(&change, node);
 	note_connect(session, entry, node, &change);
 	trails_take(server, &change, node->id, hello->trail, false);
-	TRY(fingerprint_stage(server, &change, node->id, session->boot_id, fingerprint_of(hello), err));
+	TRY(fingerprint_stage(server, &change, node->id, session->boot_id, node->machine,
+			      fingerprint_of(hello), err));
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -888,7 +889,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	cleanup_free struct node *node = malloc(sizeof(*node));
 	cleanup(message_list_unrefp) struct message_list *drivers = message_list_ref(entry->drivers);
 	enum status status = fingerprint_stage(session->server, &change, session->node_id, session->boot_id,
-					       fingerprint, err);
+					       entry->node.machine, fingerprint, err);
 
 	if (!node)
 		return error_no_memory(err, "a session");

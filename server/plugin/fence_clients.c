@@ -158,7 +158,7 @@ static bool has_room(struct server *server, const char *node_id, const char *plu
 }
 
 void fence_clients_take(struct server *server, struct change *change, const char *node_id,
-			const char *boot_id, const struct node_plugin *plugin)
+			const char *boot_id, const char *machine, const struct node_plugin *plugin)
 {
 	char key[OBJECT_KEY_SIZE], *cidrs[FENCE_CLIENTS_MAX] = {NULL}, error[TEXT_SIZE];
 	const Clients *known = records_get(&server->state.records, key_of(node_id, plugin->plugin_id, key));
@@ -175,8 +175,9 @@ void fence_clients_take(struct server *server, struct change *change, const char
 	clients.node_id = (char *)(uintptr_t)node_id; /* only read, as the next two */
 	clients.plugin_id = (char *)(uintptr_t)plugin->plugin_id;
 	clients.boot_id = (char *)(uintptr_t)boot_id;
-	if (!add_all(&clients, plugin, error))
+	if (!add_all(&clients, plugin, error) && str_eq(clients.machine, machine))
 		return;
+	clients.machine = (char *)(uintptr_t)machine;
 	other = find_other(server, &clients);
 	clients.other_node_id = other ? other->node_id : (char *)(uintptr_t) "";
 	log_refusal(&clients);

@@ -25,11 +25,11 @@ enum { FENCE_CLIENTS_WARNING_SIZE = 512 };
 void fence_clients_begin(struct server *server, struct change *change, const char *node_id,
 			 const char *boot_id);
 
-/** Stage in @change the report of @node_id in @boot_id. A repeat changes nothing. A plugin is left out if the
- * node has addresses at NODE_PLUGINS_MAX others, also those that it reports no longer: nodes decide the names
- * of plugins, and the records stay for the boot. */
+/** Stage in @change the report of @node_id, which is @machine, in @boot_id. A repeat changes nothing. A
+ * plugin is left out if the node has addresses at NODE_PLUGINS_MAX others, also those that it reports no
+ * longer: nodes decide the names of plugins, and the records stay for the boot. */
 void fence_clients_take(struct server *server, struct change *change, const char *node_id,
-			const char *boot_id, const struct node_plugin *plugin);
+			const char *boot_id, const char *machine, const struct node_plugin *plugin);
 
 /** The addresses of @node_id at @plugin_id in @boot_id, borrowed until the next change.
  * STATUS_FAILED_PRECONDITION: it has not reported any in that boot, or cannot be fenced by them. */

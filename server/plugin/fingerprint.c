@@ -223,8 +223,8 @@ static void stage_deletions(struct server *server, struct change *change, const 
 }
 
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
-			      const char *boot_id, const Holdfast__V1__Fingerprint *fingerprint,
-			      struct error *err)
+			      const char *boot_id, const char *machine,
+			      const Holdfast__V1__Fingerprint *fingerprint, struct error *err)
 {
 	const size_t n_plugins = fingerprint->n_plugins;
 	cleanup_free struct plugin_instance *reported = NULL;
@@ -246,7 +246,7 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 	fence_clients_begin(server, change, node_id, boot_id);
 	for (size_t i = 0; i < n_plugins; i++) {
 		stage_put(server, change, &reported[i]);
-		fence_clients_take(server, change, node_id, boot_id, &reported[i].plugin);
+		fence_clients_take(server, change, node_id, boot_id, machine, &reported[i].plugin);
 	}
 	stage_deletions(server, change, node_id, reported, n_plugins);
 	return STATUS_OK;

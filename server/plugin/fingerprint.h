@@ -36,10 +36,10 @@ enum status fingerprint_take_attributes(struct node_entry *node,
 					Holdfast__Driver__V1__KeyValue *const *attributes, size_t n,
 					struct error *err);
 
-/** Stages in @change that @node_id, in @boot_id, has exactly the plugins of @fingerprint: new and changed
- * ones are put, missing ones are deleted; a repeat changes nothing. A CSI plugin that no node has reported
- * yet is taken once it is healthy. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for one named
- * twice, and for values that do not fit. */
+/** Stages in @change that @node_id, which is @machine, in @boot_id, has exactly the plugins of @fingerprint:
+ * new and changed ones are put, missing ones are deleted; a repeat changes nothing. A CSI plugin that no node
+ * has reported yet is taken once it is healthy. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for
+ * one named twice, and for values that do not fit. */
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
-			      const char *boot_id, const Holdfast__V1__Fingerprint *fingerprint,
-			      struct error *err);
+			      const char *boot_id, const char *machine,
+			      const Holdfast__V1__Fingerprint *fingerprint, struct error *err);

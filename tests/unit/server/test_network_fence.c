@@ -569,6 +569,33 @@ WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
 	wait_for(f, FENCE_LIFTED);
 }
 
+/* The addresses are the first one's until the second one connects. */
+WORLD_TEST(a_fence_after_an_identify_is_one_of_the_first_machine)
+{
+	struct error err;
+
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_2;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* it is refused */
+	assert_succeeds(identify(f, "n1", MACHINE_2, &err), err);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.boot_id, BOOT_2);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1; /* it is the node again, and has stopped */
+	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
+	assert_succeeds(identify(f, "n1", MACHINE_1, &err), err);
+	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+}
+
 /* --- the server --- */
 
 static void start_again(struct world *w)
