@@ -549,7 +549,8 @@ static enum status check_identify(const struct node_entry *entry,
 }
 
 /* Keeps the former machine's claims: another machine of that name proves nothing about its mounts. If they
- * are many, the first ones are stored ahead of @change: without it they only need an attestation. */
+ * are many, the first ones are stored ahead of @change: without it a reboot is no evidence for them, and the
+ * machine goes on in its boot. */
 static enum status keep_claims(struct server *server, struct change *change, const struct node_entry *entry,
 			       int64_t now_ms, struct error *err)
 {

@@ -496,7 +496,10 @@ static enum status check_boot(struct session *session, const struct node_entry *
 	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
 	bool has_held;
 
-	if (node_past_boot(&node->node, hello->boot_id) != 0 || is_of_former_machine(node, hello->boot_id))
+	/* after an identify that failed halfway, the claims of the present machine look like a former one's
+	 */
+	if (node_past_boot(&node->node, hello->boot_id) != 0 ||
+	    (!is_current && is_of_former_machine(node, hello->boot_id)))
 		return refuse_boot(node, hello->boot_id, err);
 	if (is_current || node->is_unreported)
 		return STATUS_OK;

@@ -640,6 +640,27 @@ CLUSTER_TEST(a_node_with_more_claims_than_one_change_has_objects_is_identified)
 		assert_true(claim->claim.other_machine);
 }
 
+/* Its claims were stored ahead, and the change of the node failed. */
+CLUSTER_TEST(a_machine_goes_on_after_an_identify_that_failed_halfway)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim;
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	claim.other_machine = true;
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	come_as(f, ID_1, BOOT_1);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.releases == 1);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
 CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one)
 {
 	struct claim claim;
