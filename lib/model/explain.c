@@ -434,7 +434,8 @@ static void explain_forced(struct strbuf *sb, const struct claim *claim)
 	if (claim->other_machine && claim->state <= CLAIM_UNPUBLISHING)
 		strbuf_printf(sb,
 			      "; node %s is now another machine than the one that holds it: no receipt and "
-			      "no boot of it counts, only an attestation or a fence at its storage",
+			      "no boot of it counts, only an attestation, a fence at its storage, or that "
+			      "the former machine is the node again",
 			      claim->node_id);
 	if (claim->plugin_waiver[0] != '\0' && claim->state <= CLAIM_UNPUBLISHING)
 		strbuf_printf(sb, "; the node continues without plugin %s, as an operator wants (%s)",

@@ -40,7 +40,7 @@ int64_t node_past_boot(const struct node *node, const char *boot_id)
 	return 0;
 }
 
-void node_end_boot(struct node *node, int64_t now_ms)
+static void end_boot(struct node *node, const char *machine, int64_t now_ms)
 {
 	struct past_boot *newest = node->past_boots;
 	uint32_t kept = node->n_past_boots;
@@ -52,7 +52,38 @@ void node_end_boot(struct node *node, int64_t now_ms)
 	memmove(newest + 1, newest, kept * sizeof(*newest));
 	*newest = (struct past_boot){.ended_ms = now_ms};
 	memcpy(newest->id, node->boot_id, sizeof(newest->id));
+	(void)str_copy(newest->machine, sizeof(newest->machine), machine);
 	node->n_past_boots = kept + 1;
+}
+
+void node_end_boot(struct node *node, int64_t now_ms)
+{
+	end_boot(node, "", now_ms);
+}
+
+static bool is_boot_of(const struct past_boot *boot, const char *boot_id, const char *machine)
+{
+	return str_eq(boot->id, boot_id) && str_eq(boot->machine, machine);
+}
+
+void node_replace_machine(struct node *node, const char *machine, int64_t now_ms)
+{
+	end_boot(node, node->machine, now_ms);
+	(void)str_copy(node->machine, sizeof(node->machine), machine);
+	if (node->n_past_boots == 0 || !is_boot_of(&node->past_boots[0], node->boot_id, machine))
+		return;
+	node->n_past_boots--;
+	memmove(node->past_boots, node->past_boots + 1, node->n_past_boots * sizeof(*node->past_boots));
+}
+
+bool node_was_in_boot(const struct node *node, const char *boot_id)
+{
+	if (str_eq(node->boot_id, boot_id))
+		return node_past_boot(node, boot_id) == 0;
+	for (uint32_t i = 0; i < node->n_past_boots; i++)
+		if (is_boot_of(&node->past_boots[i], boot_id, node->machine))
+			return true;
+	return false;
 }
 
 enum { MACHINE_PART = 32 };

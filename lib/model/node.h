@@ -117,7 +117,8 @@ struct node_plugin {
 /* A boot that was taken as over: it cannot come back. */
 struct past_boot {
 	char id[UUID_TEXT_SIZE];
-	int64_t ended_ms; /* when that became known */
+	int64_t ended_ms;		    /* when that became known */
+	char machine[NODE_MACHINE_MAX + 1]; /* it ended as another machine became the node; else empty */
 };
 
 struct drain {
@@ -194,6 +195,14 @@ int64_t node_past_boot(const struct node *node, const char *boot_id);
 /** The current boot is over: it can never connect again. Above NODE_PAST_BOOTS_MAX the oldest is forgotten. A
  * repeat changes nothing. */
 void node_end_boot(struct node *node, int64_t now_ms);
+
+/** @machine is the node from now on. The current boot of the former machine is over. If @machine was the node
+ * before, and no other boot was reported since, its boot goes on. */
+void node_replace_machine(struct node *node, const char *machine, int64_t now_ms);
+
+/** Is the node the machine that was in the boot @boot_id? Known are the current boot, and those that ended as
+ * another machine became the node. */
+bool node_was_in_boot(const struct node *node, const char *boot_id);
 
 /** "ID" or "ID+HARDWARE", each of 32 hexadecimal digits: the machine in a hello. */
 bool node_machine_is_valid(const char *machine);

@@ -358,6 +358,7 @@ static const struct message_map plugin_instance_map =
 static const struct field_map past_boot_fields[] = {
 	STRING(struct past_boot, id),
 	NUMBER(struct past_boot, ended_ms),
+	STRING(struct past_boot, machine),
 };
 static const struct message_map past_boot_map =
 	MAP(struct past_boot, holdfast__v1__past_boot__descriptor, past_boot_fields);

@@ -570,6 +570,27 @@ static enum status keep_claims(struct server *server, struct change *change, con
 	return STATUS_OK;
 }
 
+/* The machine that is the node now is the one that holds these claims: its receipts and boots count again. */
+static enum status return_claims(struct server *server, struct change *change, const struct node_entry *entry,
+				 struct error *err)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_node) {
+		struct claim own = claim->claim;
+
+		if (!claim_is_live(&own) || !own.other_machine ||
+		    !node_was_in_boot(&entry->node, own.boot_id))
+			continue;
+		own.other_machine = false;
+		own.modify_time_ms = entry->node.modify_time_ms;
+		change_put_claim(change, &own);
+		if (change->n >= CHANGE_OBJECTS_MAX / 2)
+			TRY(change_commit(server, change, NULL, NULL, err));
+	}
+	return STATUS_OK;
+}
+
 static enum status handle_identify(struct server *server, struct rpc_call *call,
 				   const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
 {
@@ -588,17 +609,19 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	node->modify_time_ms = clock_realtime_ms();
 	if (!str_eq(node->machine, request->machine)) {
 		TRY(keep_claims(server, &change, entry, node->modify_time_ms, err));
-		node_end_boot(node, node->modify_time_ms); /* the new machine cannot be in it */
-		if (entry->is_unreported)		   /* nor report what the former one holds */
+		node_replace_machine(node, request->machine, node->modify_time_ms);
+		if (entry->is_unreported) /* it cannot report what the former one holds */
 			history_add_missing(server, &change);
 	}
-	(void)str_copy(node->machine, sizeof(node->machine), request->machine);
 	node->other_machine[0] = '\0';
 	node->other_machine_ms = 0;
 	node->other_machines = 0;
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s, machine %s", node->id, node->machine);
 	audit_write(server, &change, call, "Nodes.Identify", object, request->reason);
+	TRY(change_commit(server, &change, NULL, NULL,
+			  err)); /* until then a boot of the former machine counts */
+	TRY(return_claims(server, &change, entry, err));
 	return change_commit_taking(server, &change, on_identified, answer_waiting_new(call, node->id), err);
 }
 

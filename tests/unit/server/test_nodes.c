@@ -695,6 +695,28 @@ CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_on
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+CLUSTER_TEST(a_machine_that_is_the_node_again_goes_on_in_its_boot)
+{
+	struct error err;
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	come_as(f, ID_2, BOOT_2);
+	assert_succeeds(identify(f, "n1", ID_2, &err), err); /* a mistake */
+	assert_true(claim_of(f, ALLOC_1).other_machine);
+	come_as(f, ID_1, BOOT_1);
+	expect_refused_as_another(f);
+	assert_succeeds(identify(f, "n1", ID_1, &err), err);
+	assert_false(claim_of(f, ALLOC_1).other_machine);
+	restart(f);
+	come_as(f, ID_1, BOOT_1);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	come_as(f, ID_1, BOOT_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+}
+
 /* The volume is for one node, and both machines have its name. */
 CLUSTER_TEST(a_volume_of_one_node_is_not_granted_beside_the_former_machine)
 {
@@ -732,6 +754,60 @@ CLUSTER_TEST(another_machine_cannot_be_in_the_boot_of_the_first_one)
 	come_as(f, ID_2, BOOT_2);
 	assert_true(f->n1.welcomed);
 	assert_int_equal(history_missing_nodes(f->server), 0); /* the first one had nothing to report */
+}
+
+#define BOOT_3 "b0010000-0000-4000-8000-000000000003"
+#define BOOT_4 "b0010000-0000-4000-8000-000000000004"
+
+/* Each machine holds a volume, and each boot is evidence for its own one only. */
+CLUSTER_TEST(the_boot_of_a_machine_that_is_the_node_again_frees_its_claims)
+{
+	struct error err;
+
+	assert_ok(register_disk(f, &f->operator, "logs", "wwn-0x2", &err));
+	f->n1.machine = ID_1;
+	take_volume(f);
+	come_as(f, ID_2, BOOT_2);
+	assert_succeeds(identify(f, "n1", ID_2, &err), err);
+	come_as(f, ID_2, BOOT_2);
+	take_claim(f, &f->n1, "logs", ALLOC_2);
+	come_as(f, ID_1, BOOT_1);
+	assert_succeeds(identify(f, "n1", ID_1, &err), err);
+	assert_true(claim_of(f, ALLOC_2).other_machine && !claim_of(f, ALLOC_1).other_machine);
+	expect_boot_refused(f, ID_1, BOOT_1); /* its work was lost to the other one */
+	come_as(f, ID_1, BOOT_3);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
+	come_as(f, ID_2, BOOT_2);
+	assert_succeeds(identify(f, "n1", ID_2, &err), err);
+	come_as(f, ID_2, BOOT_4);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+}
+
+TEST(only_a_boot_that_a_replacement_ended_goes_on)
+{
+	struct node node = {.id = "n1", .boot_id = BOOT_1, .machine = ID_1};
+
+	node_end_boot(&node, 1); /* it has rebooted, and the server failed before it stored the new boot */
+	node_replace_machine(&node, ID_2, 2);
+	assert_false(node_was_in_boot(&node, BOOT_1));
+	node_replace_machine(&node, ID_1, 3);
+	assert_int_equal(node_past_boot(&node, BOOT_1), 1);
+	assert_false(node_was_in_boot(&node, BOOT_1));
+	(void)str_copy(node.boot_id, sizeof(node.boot_id), BOOT_2);
+	assert_true(node_was_in_boot(&node, BOOT_2));
+	node_replace_machine(&node, ID_2, 4);
+	node_replace_machine(&node, ID_2 HARDWARE_2, 5);
+	assert_false(node_was_in_boot(&node, BOOT_2));
+	node_replace_machine(&node, ID_1, 6);
+	assert_int_equal(node_past_boot(&node, BOOT_2), 0);
+	assert_true(node_was_in_boot(&node, BOOT_2));
+	assert_int_equal(node.n_past_boots, 1);
+	node_replace_machine(&node, ID_2, 7);
+	(void)str_copy(node.boot_id, sizeof(node.boot_id), BOOT_3);
+	node_replace_machine(&node, ID_1, 8);
+	assert_true(node_was_in_boot(&node, BOOT_2));
+	assert_false(node_was_in_boot(&node, BOOT_1) || node_was_in_boot(&node, BOOT_3));
 }
 
 /* Neither by boots that push that one out of the list, nor by a report that it provokes. */
