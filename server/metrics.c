@@ -22,6 +22,7 @@
 #include "plugin/plugins.h"
 #include "recovery/backup.h"
 #include "recovery/history.h"
+#include "recovery/replaced.h"
 #include "rpc/scrape.h"
 #include "state/disk.h"
 #include "state/stall.h"
@@ -407,7 +408,7 @@ static void print_store(struct server *server, struct strbuf *to)
 		   server->state.n_unreported);
 	scrape_one(to, "nodes_missing", "gauge",
 		   "Nodes not known by name, of a time that the store has forgotten, which may hold volumes.",
-		   history_missing_nodes(server));
+		   history_missing_nodes(server) + replaced_count(server));
 	scrape_one(to, "store_index", "gauge", "Revision of the store.", kv_revision(server->kv));
 	scrape_one(to, "store_commits_total", "counter", "Durable commits.", stats.commits);
 	scrape_one(to, "store_transactions_total", "counter", "Transactions within them.",

@@ -18,6 +18,7 @@
 #include "recovery/backup.h"
 #include "recovery/history.h"
 #include "recovery/marks.h"
+#include "recovery/replaced.h"
 #include "state/change.h"
 #include "state/disk.h"
 #include "state/keys.h"
@@ -60,7 +61,7 @@ static bool stall_warning(struct server *server, char ret[static WARNING_SIZE])
 static bool history_warning(struct server *server, char ret[static WARNING_SIZE])
 {
 	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
-	uint64_t missing = history_missing_nodes(server);
+	uint64_t missing = history_missing_nodes(server) + replaced_count(server);
 
 	if (!history_is_lost(server) &&
 	    missing == 0) /* the nodes of a restore report; that is as it should be */

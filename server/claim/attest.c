@@ -20,6 +20,7 @@
 #include "log/log.h"
 #include "model/pb.h"
 #include "node/lookup.h"
+#include "recovery/replaced.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/freed.h"
@@ -345,7 +346,8 @@ static void on_answer(struct server *server, void *userdata)
 static enum status check_effect(const struct word *word, const attest_request *request,
 				const struct meant *meant, struct error *err)
 {
-	if (meant->n > 0 || request->valid_ms > 0 || word->node->is_unreported)
+	if (meant->n > 0 || request->valid_ms > 0 || word->node->is_unreported ||
+	    replaced_has(word->server, word->node->id))
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "not one of the named volumes has a claim that waits for node %s, so nothing would "

@@ -11,6 +11,7 @@
 #include "base/uuid.h"
 #include "claim/claims.h"
 #include "log/log.h"
+#include "recovery/replaced.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -148,7 +149,8 @@ bool attest_is_needed(struct server *server, const attestation *record)
 {
 	const struct node_entry *node = state_node(&server->state, record->node_id);
 
-	return node && node->is_unreported && record->epoch == state_epoch(&server->state);
+	return node && (node->is_unreported || replaced_has(server, node->id)) &&
+	       record->epoch == state_epoch(&server->state);
 }
 
 void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)

@@ -22,6 +22,7 @@
 #include "node/trails.h"
 #include "plugin/fence_clients.h"
 #include "recovery/history.h"
+#include "recovery/replaced.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -440,16 +441,20 @@ static enum status purge_unknown(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	uint64_t n = history_missing_nodes(server);
+	uint64_t n = history_missing_nodes(server), n_replaced = replaced_count(server);
 	char object[OBJECT_SIZE];
 
 	if (request->id[0] != '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "id: name one node, or all that are not known, not both");
-	if (n == 0)
+	if (n + n_replaced == 0)
 		return error_set(err, STATUS_NOT_FOUND, 0, "no node is missing that is not known by name");
-	history_forget_missing(server, &change);
-	(void)str_format(object, sizeof(object), "%" PRIu64 " nodes that are not known", n);
+	if (n > 0)
+		history_forget_missing(server, &change);
+	replaced_forget(server, &change);
+	(void)str_format(object, sizeof(object),
+			 "%" PRIu64 " nodes that are not known, %" PRIu64 " replaced machines", n,
+			 n_replaced);
 	audit_write(server, &change, call, "Nodes.Purge", object,
 		    request->reason[0] ? request->reason : NULL);
 	return change_commit_taking(server, &change, on_purged, answer_waiting_new(call, ""), err);
@@ -609,9 +614,13 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	node->modify_time_ms = clock_realtime_ms();
 	if (!str_eq(node->machine, request->machine)) {
 		TRY(keep_claims(server, &change, entry, node->modify_time_ms, err));
+		if (entry->is_unreported)
+			replaced_add(&change, node);
 		node_replace_machine(node, request->machine, node->modify_time_ms);
-		if (entry->is_unreported) /* it cannot report what the former one holds */
-			history_add_missing(server, &change);
+		if (replaced_is_due(server, node)) {
+			node->reported_epoch = 0; /* the report was another machine's */
+			node->report_wanted = true;
+		}
 	}
 	node->other_machine[0] = '\0';
 	node->other_machine_ms = 0;

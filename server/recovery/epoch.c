@@ -24,6 +24,7 @@
 #include "plugin/args.h"
 #include "recovery/history.h"
 #include "recovery/new_epoch.h"
+#include "recovery/replaced.h"
 #include "recovery/restore_proof.h"
 #include "state/change.h"
 #include "state/claim_log.h"
@@ -82,6 +83,32 @@ static const struct volume *find_unattested(struct server *server, const struct 
 	return NULL;
 }
 
+/* Machines that gave up their node's name before they reported. */
+static enum status check_replaced(struct server *server, const struct volume *volume, struct error *err)
+{
+	struct record_entry *entry = NULL;
+
+	while ((entry = replaced_next(server, entry))) {
+		const Holdfast__V1__ReplacedMachine *replaced = (const void *)entry->record.message;
+		const struct node_entry *node = state_node(&server->state, replaced->node_id);
+		const struct volume *missing = node ? find_unattested(server, node, volume) : volume;
+
+		if (missing)
+			return error_set(err, STATUS_UNAVAILABLE, 0,
+					 "volume %s: machine %s, which was node %s and did not report, may "
+					 "hold it. If "
+					 "it is off: holdfast node attest %s %s/%s --reason TEXT; if all "
+					 "such machines "
+					 "are: holdfast node purge --unknown --reason TEXT; else let it "
+					 "report: holdfast "
+					 "node identify %s %s --reason TEXT",
+					 volume->id, replaced->machine, replaced->node_id, replaced->node_id,
+					 missing->namespace, missing->id, replaced->node_id,
+					 replaced->machine);
+	}
+	return check_missing(server, volume, err);
+}
+
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err)
 {
 	const struct volume *of_first = NULL;
@@ -107,7 +134,7 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 		n++;
 	}
 	if (n == 0)
-		return check_missing(server, volume, err);
+		return check_replaced(server, volume, err);
 	if (n > NAMED_MAX)
 		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
 	return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -907,6 +934,7 @@ static enum status store_reported(struct session *session, const struct node_ent
 	*node = entry->node;
 	node->reported_epoch = session->report_epoch;
 	node->report_wanted = node->reverted = false;
+	replaced_end(session->server, &change, node);
 	change_put_node(&change, node);
 	audit_node_event(session->server, &change, NODE_EVENT_REPORT, node->id, "");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);

@@ -12,6 +12,7 @@
 #include "log/log.h"
 #include "node/session.h"
 #include "recovery/new_epoch.h"
+#include "recovery/replaced.h"
 #include "recovery/restore_proof.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -50,7 +51,8 @@ bool history_is_lost(struct server *server)
 	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
 
 	return epoch && epoch->lost_history &&
-	       (server->state.n_unreported > 0 || history_missing_nodes(server) > 0);
+	       (server->state.n_unreported > 0 || history_missing_nodes(server) > 0 ||
+		replaced_count(server) > 0);
 }
 
 uint64_t history_nodes(struct server *server)
@@ -405,16 +407,5 @@ void history_forget_missing(struct server *server, struct change *change)
 	count.registered = nodes_ever(server);
 	count.new_nodes = new_nodes(server);
 	count.purged_epoch = state_epoch(&server->state);
-	put_count(server, change, &count);
-}
-
-void history_add_missing(struct server *server, struct change *change)
-{
-	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-
-	count.registered = nodes_ever(server);
-	count.new_nodes = new_nodes(server);
-	count.purged_epoch = is_purged(server) ? state_epoch(&server->state) : 0;
-	count.missing = history_missing_nodes(server) + 1;
 	put_count(server, change, &count);
 }

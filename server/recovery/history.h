@@ -76,8 +76,5 @@ bool history_is_stranger(const struct session *session);
 /** Nodes that were registered in the time that was forgotten, and are not known. */
 uint64_t history_missing_nodes(struct server *server);
 
-/** Stages in @change that one more node is missing: a machine that has not reported, and gave up its name. */
-void history_add_missing(struct server *server, struct change *change);
-
 /** Stage an operator's attestation that no missing node is left. */
 void history_forget_missing(struct server *server, struct change *change);

@@ -13,6 +13,7 @@
 #include "recovery/epoch.h"
 #include "recovery/history.h"
 #include "recovery/new_epoch.h"
+#include "recovery/replaced.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
@@ -156,6 +157,7 @@ TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardo
 
 #define MACHINE_1 "11111111111111111111111111111111"
 #define MACHINE_2 "22222222222222222222222222222222"
+#define BOOT_3 "b0010000-0000-4000-8000-000000000003"
 
 static void come_as(struct fixture *f, const char *machine, const char *boot)
 {
@@ -201,36 +203,91 @@ CLUSTER_TEST(the_report_of_another_machine_frees_nothing_of_the_first_one)
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
 }
 
-/* The first machine has the volume, the store does not know, and the second one cannot either. */
+/* n1 became the second machine before the first one has reported. n2 has reported, and is to have db. */
+static void replace_unreported(struct fixture *f, struct backup *backup)
+{
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	come_as(f, MACHINE_1, BOOT_1);
+	connect_node(&f->n2, "n2");
+	take_backup(f, backup);
+	f->n1.machine = MACHINE_1;
+	take_volume(f); /* the store will not know it */
+	restore(f, backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	come_as(f, MACHINE_2, BOOT_2); /* it is refused */
+	assert_int_equal(identify(f, "n1", MACHINE_1, NULL), STATUS_OK);
+	assert_int_equal(replaced_count(f->server), 0);
+	come_as(f, MACHINE_2, BOOT_2);
+	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+}
+
+static void report_as(struct fixture *f, const char *machine, const char *boot)
+{
+	come_as(f, machine, boot);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	settle(f);
+}
+
 CLUSTER_TEST(a_machine_that_did_not_report_is_missing_after_another_one_became_the_node)
 {
 	struct backup backup = {0};
 	struct claim claim;
 	struct error err;
 
-	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
-	come_as(f, MACHINE_1, BOOT_1);
-	connect_node(&f->n2, "n2");
-	take_backup(f, &backup);
-	f->n1.machine = MACHINE_1;
-	take_volume(f);
-	restore(f, &backup, 1);
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
-	come_as(f, MACHINE_2, BOOT_2); /* it is refused */
-	assert_int_equal(identify(f, "n1", MACHINE_1, NULL), STATUS_OK);
-	assert_int_equal(history_missing_nodes(f->server), 0);
-	come_as(f, MACHINE_2, BOOT_2);
-	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
-	come_as(f, MACHINE_2, BOOT_2);
-	report(f, &f->n1, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n1"));
-	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	replace_unreported(f, &backup);
+	report_as(f, MACHINE_2, BOOT_2);
+	assert_int_equal(metric_of(f, "nodes_missing"), 1);
 	assert_error(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE, err,
 		     "holdfast node purge --unknown");
 	assert_int_equal(purge_unknown(f, NULL), STATUS_OK);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+	assert_int_equal(purge_unknown(f, NULL), STATUS_NOT_FOUND);
+}
+
+CLUSTER_TEST(a_replaced_machine_is_attested_by_volume)
+{
+	struct volume other = {.namespace = "default", .id = "other"};
+	struct backup backup = {0};
+	struct claim claim;
+	struct error err;
+
+	replace_unreported(f, &backup);
+	report_as(f, MACHINE_2, BOOT_2);
+	assert_error(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE, err,
+		     "holdfast node attest n1 default/db");
+	assert_int_equal(attest(f, "n1", "db", "the old one is scrapped", 0, false, NULL, NULL), STATUS_OK);
+	restart(f);
+	connect_node(&f->n2, "n2");
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+	assert_error(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE, err, MACHINE_1);
+}
+
+/* The second one has reported as n1 already. */
+CLUSTER_TEST(a_replaced_machine_that_is_the_node_again_is_missing_until_it_reports)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+	struct backup backup = {0};
+	struct error err;
+	uint64_t nodes;
+
+	replace_unreported(f, &backup);
+	nodes = history_nodes(f->server);
+	report_as(f, MACHINE_2, BOOT_2);
+	lose(f, &f->n1);
+	come_as(f, MACHINE_1, BOOT_1);
+	assert_succeeds(identify(f, "n1", MACHINE_1, &err), err);
+	come_as(f, MACHINE_1, BOOT_3);
+	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "node n1 may hold it");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	settle(f);
+	assert_succeeds(epoch_check(f->server, &db, &err), err);
+	assert_int_equal(metric_of(f, "nodes_missing"), 0);
+	assert_int_equal(history_nodes(f->server), nodes); /* a mark counts no machine that was replaced */
 }
 
 CLUSTER_TEST(a_word_of_an_earlier_epoch_proves_nothing)

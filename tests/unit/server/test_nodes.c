@@ -13,7 +13,7 @@
 #include "node/lookup.h"
 #include "node/nodes.h"
 #include "node/session.h"
-#include "recovery/history.h"
+#include "recovery/replaced.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -753,7 +753,7 @@ CLUSTER_TEST(another_machine_cannot_be_in_the_boot_of_the_first_one)
 	expect_boot_refused(f, ID_2, BOOT_1); /* which a clone knows from the journal */
 	come_as(f, ID_2, BOOT_2);
 	assert_true(f->n1.welcomed);
-	assert_int_equal(history_missing_nodes(f->server), 0); /* the first one had nothing to report */
+	assert_int_equal(replaced_count(f->server), 0); /* the first one had nothing to report */
 }
 
 #define BOOT_3 "b0010000-0000-4000-8000-000000000003"
