@@ -61,12 +61,13 @@ const char *plugin_args_external_id(struct state *state, const struct claim *cla
 	return claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id;
 }
 
-/* Returns the node's id at the provider: the claim's, or the plugin's if an adopted claim lacks it. */
+/* Returns the node's id at the provider: the claim's, or the plugin's if an adopted claim lacks it. The
+ * plugin on another machine than the claim's has another id. */
 const char *plugin_args_node_id(struct state *state, const struct claim *claim)
 {
 	const struct instance_entry *instance;
 
-	if (claim->external_node_id[0] != '\0')
+	if (claim->external_node_id[0] != '\0' || claim->other_machine)
 		return claim->external_node_id;
 	instance = state_instance(state, claim->node_id, claim->plugin_id, "");
 	return instance ? instance->instance.plugin.node.provider_node_id : "";

@@ -123,9 +123,10 @@ static Holdfast__V1__NodeCapacity *add_node(Holdfast__V1__VolumeDetail *detail, 
 	return node;
 }
 
+/* Has the machine that is its node now mounted it? */
 static bool is_mounted_by(const struct claim *claim)
 {
-	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING;
+	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING && !claim->other_machine;
 }
 
 static const struct claim_entry *claim_on(struct volume_entry *entry, const char *node_id)

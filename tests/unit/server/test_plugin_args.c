@@ -40,6 +40,25 @@ TEST(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports)
 	assert_string_equal(args.detach.external_node_id, "i-0999");
 }
 
+/* Else a fence of the new machine would free what the former one holds. */
+TEST(the_node_of_a_former_machines_claim_is_not_the_one_that_is_reported_now)
+{
+	struct plugin_instance instance = {
+		.node_id = "n1",
+		.plugin = {.plugin_id = "ebs", .has_node = true, .node = {.provider_node_id = "i-0123"}}};
+	struct claim claim = a_csi_claim();
+	struct plugin_detach_args args;
+	cleanup(state_release) struct state s;
+
+	state_init(&s);
+	assert_int_equal(state_put_instance(&s, &instance, NULL), STATUS_OK);
+	claim.other_machine = true;
+	assert_null(plugin_detach_args(&s, &claim, &args));
+	assert_int_equal(str_copy(claim.external_node_id, sizeof(claim.external_node_id), "i-0999"), 0);
+	assert_non_null(plugin_detach_args(&s, &claim, &args));
+	assert_string_equal(args.detach.external_node_id, "i-0999");
+}
+
 /* Its node had it granted and not mounted, and asks for it again. */
 TEST(an_adopted_claim_is_attached_only_to_the_reported_provider_node)
 {

@@ -495,6 +495,24 @@ PROVIDER_TEST(expanding_keeps_requested_backend_and_file_system_apart)
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
+/* The machine that is the node now has not mounted it, and would be sent its secrets. */
+PROVIDER_TEST(a_volume_is_not_expanded_on_another_machine_than_its_holder)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	claim_volume(f, "db", "n1", 1);
+	claim_volume(f, "db", "n2", 2);
+	claim = LIST_FIRST(&state_node(&f->server->state, "n1")->claims)->claim;
+	claim.other_machine = true;
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	provider.needs_node_expansion = true;
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", NULL);
+	assert_string_equal(provider.nodes, "n2,");
+}
+
 CASE(a_server_that_dies_while_expanding_continues_where_it_was)
 {
 	static const struct {
