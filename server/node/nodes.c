@@ -496,6 +496,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	attest_forget_node(server, &change, entry);
 	trails_forget(server, &change, entry->id);
 	forget_fence(server, &change, entry->id);
+	history_forget_node(server, &change, &entry->node);
 	change_delete(&change, OBJECT_NODE, &entry->node);
 	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
 	audit_write(server, &change, call, "Nodes.Purge", object,

@@ -4,7 +4,6 @@
 #include "server.h"
 
 #include "access/audit.h"
-#include "access/revocations.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/join.h"
@@ -265,6 +264,36 @@ static enum status doubt(struct session *session, const Holdfast__V1__Mark *mark
 	return STATUS_OK;
 }
 
+static void counted_key(const char *node_id, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_COUNTED, node_id);
+}
+
+/* Stages that the present marks of the node and its older ones make no missing node known. */
+static void put_counted(struct server *server, struct change *change, const char *node_id)
+{
+	Holdfast__V1__CountedNode counted = HOLDFAST__V1__COUNTED_NODE__INIT;
+	char key[OBJECT_KEY_SIZE];
+
+	counted_key(node_id, key);
+	counted.epoch = state_epoch(&server->state);
+	counted.index = kv_revision(server->kv);
+	change_put_record(change, key, &counted.base);
+}
+
+/* Did the node get @mark before it came back, or before it was purged? The node is not missing then. */
+static bool is_counted(struct server *server, const Holdfast__V1__Mark *mark)
+{
+	const Holdfast__V1__CountedNode *counted;
+	char key[OBJECT_KEY_SIZE];
+
+	counted_key(mark->node, key);
+	counted = records_get(&server->state.records, key);
+	if (!counted || mark->epoch != counted->epoch)
+		return counted && mark->epoch < counted->epoch;
+	return !is_own(server, mark) || mark->index <= counted->index;
+}
+
 /* Was @mark shown to the session's node in the time that the store has forgotten? Another node's mark, or one
  * from before that time, has a node that is not missing: it was purged, or it has another name now. The mark
  * of a registration may be as far as the change before it; that of a purged node is before the purge. */
@@ -272,10 +301,8 @@ static bool is_of_missing(const struct session *session, const Holdfast__V1__Mar
 {
 	struct server *server = session->server;
 	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
-	char identity[sizeof("node/") + NODE_ID_MAX];
 
-	(void)str_join(identity, sizeof(identity), "node/", session->node_id);
-	if (!str_eq(mark->node, session->node_id) || !epoch || revocation_cutoff_ms(server, identity) > 0)
+	if (!str_eq(mark->node, session->node_id) || !epoch || is_counted(server, mark))
 		return false;
 	return !is_own(server, mark) || mark->epoch > epoch->from_epoch ||
 	       (mark->epoch == epoch->from_epoch && mark->index >= epoch->from_index);
@@ -395,9 +422,17 @@ void history_count_node(const struct session *session, bool is_registered, struc
 	count.registered = nodes_ever(server) + !is_registered;
 	count.purged_epoch = is_purged(server) ? state_epoch(&server->state) : 0;
 	count.new_nodes = new_nodes(server) + (!is_registered && !session->is_back);
-	if (!is_registered && session->is_back && count.missing > 0)
-		count.missing--;
+	if (!is_registered && session->is_back) {
+		count.missing -= count.missing > 0;
+		put_counted(server, change, session->node_id);
+	}
 	put_count(server, change, &count);
+}
+
+void history_forget_node(struct server *server, struct change *change, const struct node *node)
+{
+	if (node->stranger_epoch != state_epoch(&server->state))
+		put_counted(server, change, node->id);
 }
 
 void history_forget_missing(struct server *server, struct change *change)

@@ -70,6 +70,10 @@ bool history_is_lost(struct server *server);
  * back is no longer missing. A mark from before the epoch may have a larger number of nodes. */
 void history_count_node(const struct session *session, bool is_registered, struct change *change);
 
+/** Stages with the purge of @node that its marks make no missing node known. A node that was new in this
+ * epoch has no earlier marks that could. */
+void history_forget_node(struct server *server, struct change *change, const struct node *node);
+
 /** Is the session's node, which is not registered, new or purged? Else the forgotten time may have had it. */
 bool history_is_stranger(const struct session *session);
 

@@ -65,6 +65,7 @@ static const struct sort sorts[] = {
 	{.prefix = PREFIX_FENCE_CLIENTS, .descriptor = &holdfast__v1__fence_clients__descriptor},
 	{.prefix = PREFIX_REPLACED, .descriptor = &holdfast__v1__replaced_machine__descriptor},
 	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
+	{.prefix = PREFIX_COUNTED, .descriptor = &holdfast__v1__counted_node__descriptor},
 	{.prefix = PREFIX_FREED, .descriptor = &holdfast__v1__claim__descriptor, .is_stored_only = true},
 	{.prefix = PREFIX_FREED_ID, .descriptor = &holdfast__v1__claim__descriptor, .is_stored_only = true},
 	{.prefix = PREFIX_FREED_BOOT, .descriptor = &holdfast__v1__claim__descriptor, .is_stored_only = true},

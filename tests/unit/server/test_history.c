@@ -394,7 +394,7 @@ CLUSTER_TEST(a_new_node_is_not_among_the_missing_ones)
 }
 
 /* Whose mark a node shows that was not there: n2 was registered in the lost time, and is missing. */
-enum shown { FROM_BEFORE_ITS_PURGE, OF_ANOTHER_NODE, RELABELLED, OF_REVOKED_NODE, OWN, SHOWN };
+enum shown { FROM_BEFORE_ITS_PURGE, OF_ANOTHER_NODE, RELABELLED, OWN_AND_REVOKED, OWN, SHOWN };
 
 static void revoke_long_ago(struct fixture *f, const char *identity)
 {
@@ -434,20 +434,143 @@ TEST_FIXTURE(a_node_is_counted_as_missing_only_by_its_own_mark_of_the_lost_time,
 		connect_showing(&f->n2, "n2", second);
 		starts_anew(f, &f->n2);
 		assert_int_equal(history_missing_nodes(f->server), 1);
-		if (shown == OF_REVOKED_NODE)
+		if (shown == OWN_AND_REVOKED) /* it has a newer certificate */
 			revoke_long_ago(f, "node/n2");
-		if (shown >= OF_REVOKED_NODE)
+		if (shown >= OWN_AND_REVOKED)
 			connect_showing(&f->n2, "n2", second);
 		else
 			connect_showing(&f->n1, "n1",
 					shown == FROM_BEFORE_ITS_PURGE ? first
 					: shown == OF_ANOTHER_NODE     ? second
 								       : &relabelled);
-		assert_true(shown >= OF_REVOKED_NODE ? f->n2.welcomed : f->n1.welcomed);
-		assert_int_equal(history_missing_nodes(f->server), shown != OWN);
+		assert_true(shown >= OWN_AND_REVOKED ? f->n2.welcomed : f->n1.welcomed);
+		assert_int_equal(history_missing_nodes(f->server), shown < OWN_AND_REVOKED);
 		(void)teardown(state);
 		(void)setup(state);
 	}
+}
+
+/* n1 is in the backup, n2 and n3 are new since, and the store went back. */
+struct forgotten {
+	struct fixture *f;
+	Holdfast__V1__Mark *first, *second, *third; /* of the lost time */
+};
+
+/* @ret as it is shown it; owned by the caller; may be NULL. */
+static void visit_as_n3(struct fixture *f, const Holdfast__V1__Mark *mark, Holdfast__V1__Mark **ret)
+{
+	struct fake_node n3 = {0};
+
+	fake_node_init(&n3, f->event, f->dir, "node-n3", f->port);
+	connect_showing(&n3, "n3", mark);
+	assert_true(n3.welcomed);
+	if (ret)
+		*ret = mark_copy(n3.mark);
+	lose(f, &n3);
+	fake_node_release(&n3);
+}
+
+UNIT_SETUP(forget_two, struct forgotten, w)
+{
+	struct backup backup = {0};
+	struct fixture *f;
+	void *fixture = NULL;
+
+	assert_int_equal(setup_three(&fixture), 0);
+	w->f = f = fixture;
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	connect_node(&f->n2, "n2");
+	visit_as_n3(f, NULL, NULL);
+	for (int i = 0; i < 16; i++) /* further than what starts and hellos will write */
+		assert_int_equal(set_eligible(f, "n2", i % 2 == 1, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	visit_as_n3(f, NULL, &w->third);
+	w->first = mark_copy(f->n1.mark);
+	w->second = mark_copy(f->n2.mark);
+	go_back(f, &backup);
+	connect_showing(&f->n2, "n2", w->second);
+	starts_anew(f, &f->n2);
+	assert_int_equal(history_missing_nodes(f->server), 2);
+}
+
+static int teardown_forgotten(void **state)
+{
+	struct forgotten *w = *state;
+	void *fixture = w->f;
+
+	holdfast__v1__mark__free_unpacked(w->first, NULL);
+	holdfast__v1__mark__free_unpacked(w->second, NULL);
+	holdfast__v1__mark__free_unpacked(w->third, NULL);
+	free(w);
+	return teardown(&fixture);
+}
+
+static void purge_and_connect(struct fixture *f, struct fake_node *node, const char *id,
+			      const Holdfast__V1__Mark *mark)
+{
+	lose(f, node);
+	assert_int_equal(purge(f, id, NULL), STATUS_OK);
+	connect_showing(node, id, mark);
+	assert_true(node->welcomed);
+}
+
+TEST_ON(a_node_that_was_purged_is_not_counted_as_missing_again, struct forgotten, w, forget_two,
+	teardown_forgotten)
+{
+	struct fixture *f = w->f;
+
+	connect_showing(&f->n2, "n2", w->second);
+	assert_int_equal(history_missing_nodes(f->server), 1);
+	for (int i = 0; i < 2; i++) {
+		purge_and_connect(f, &f->n2, "n2", w->second);
+		assert_int_equal(history_missing_nodes(f->server), 1);
+		connect_showing(&f->n1, "n1", w->first);
+		purge_and_connect(f, &f->n1, "n1", w->first); /* the backup knows it */
+		assert_int_equal(history_missing_nodes(f->server), 1);
+		restart(f);
+		connect_showing(&f->n2, "n2", w->second);
+	}
+	visit_as_n3(f, w->third, NULL);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+}
+
+TEST_ON(a_node_that_was_new_and_purged_leaves_no_record, struct forgotten, w, forget_two, teardown_forgotten)
+{
+	struct fixture *f = w->f;
+
+	assert_int_equal(purge_unknown(f, NULL), STATUS_OK);
+	connect_showing(&f->n2, "n2", NULL);
+	purge_and_connect(f, &f->n2, "n2", NULL);
+	assert_null(records_get(&f->server->state.records, PREFIX_COUNTED "n2"));
+}
+
+/* Enrolled again after the backup of a server that had counted it. */
+TEST_ON(a_node_that_was_purged_and_enrolled_again_is_counted_as_missing, struct forgotten, w, forget_two,
+	teardown_forgotten)
+{
+	cleanup_pb Holdfast__V1__Mark *later = NULL;
+	struct backup backup = {0};
+	struct fixture *f = w->f;
+
+	connect_showing(&f->n2, "n2", w->second);
+	visit_as_n3(f, w->third, NULL);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+	lose(f, &f->n2);
+	assert_int_equal(purge(f, "n2", NULL), STATUS_OK);
+	take_backup(f, &backup);
+	connect_showing(&f->n2, "n2", w->second);
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(set_eligible(f, "n2", i % 2 == 1, NULL), STATUS_OK);
+	connect_showing(&f->n2, "n2", w->second);
+	later = mark_copy(f->n2.mark);
+	go_back(f, &backup);
+	connect_showing(&f->n2, "n2", later);
+	starts_anew(f, &f->n2);
+	assert_int_equal(history_missing_nodes(f->server), 1);
+	connect_showing(&f->n2, "n2", later);
+	assert_int_equal(history_missing_nodes(f->server), 0);
 }
 
 /* A clone that was renamed: the store is behind, whoever shows it. */
