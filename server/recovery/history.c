@@ -294,6 +294,22 @@ static bool is_counted(struct server *server, const Holdfast__V1__Mark *mark)
 	return !is_own(server, mark) || mark->index <= counted->index;
 }
 
+static bool is_in(const Holdfast__V1__Mark *mark, uint64_t from_epoch, uint64_t from_index, uint64_t to_epoch)
+{
+	return mark->epoch < to_epoch &&
+	       (mark->epoch > from_epoch || (mark->epoch == from_epoch && mark->index >= from_index));
+}
+
+/* Is @mark of a time that this epoch or an earlier one has forgotten? */
+static bool is_of_lost_time(const Holdfast__V1__Epoch *epoch, const Holdfast__V1__Mark *mark)
+{
+	for (size_t i = 0; i < epoch->n_earlier; i++)
+		if (is_in(mark, epoch->earlier[i]->from_epoch, epoch->earlier[i]->from_index,
+			  epoch->earlier[i]->to_epoch))
+			return true;
+	return is_in(mark, epoch->from_epoch, epoch->from_index, epoch->number);
+}
+
 /* Was @mark shown to the session's node in the time that the store has forgotten? Another node's mark, or one
  * from before that time, has a node that is not missing: it was purged, or it has another name now. The mark
  * of a registration may be as far as the change before it; that of a purged node is before the purge. */
@@ -304,8 +320,7 @@ static bool is_of_missing(const struct session *session, const Holdfast__V1__Mar
 
 	if (!str_eq(mark->node, session->node_id) || !epoch || is_counted(server, mark))
 		return false;
-	return !is_own(server, mark) || mark->epoch > epoch->from_epoch ||
-	       (mark->epoch == epoch->from_epoch && mark->index >= epoch->from_index);
+	return !is_own(server, mark) || is_of_lost_time(epoch, mark);
 }
 
 enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err)

@@ -266,12 +266,44 @@ static enum status put_off_proof(struct marking *marking, struct error *err)
 	return schema_put(marking->rewrite, KEY_TICKET_KEY, &key->base, err);
 }
 
+/* The nodes that an earlier epoch missed are still known by its marks, unless an operator has attested that
+ * no missing node is left. The newest ones are kept. */
+struct lost_times {
+	Holdfast__V1__LostTime own;
+	Holdfast__V1__LostTime *list[EPOCH_LOST_TIMES_MAX];
+};
+
+static enum status keep_lost_times(const struct marking *marking, const Holdfast__V1__Epoch *former,
+				   struct lost_times *times, Holdfast__V1__Epoch *epoch, struct error *err)
+{
+	cleanup(record_freep) void *found = NULL;
+	const Holdfast__V1__NodeCount *count;
+	size_t skipped;
+
+	TRY(schema_get_in(marking->rewrite, KEY_NODE_COUNT, &holdfast__v1__node_count__descriptor, &found,
+			  err));
+	count = found;
+	if (!former || (count && count->purged_epoch == former->number))
+		return STATUS_OK;
+	skipped =
+		former->n_earlier >= EPOCH_LOST_TIMES_MAX ? former->n_earlier - EPOCH_LOST_TIMES_MAX + 1 : 0;
+	epoch->earlier = times->list;
+	for (size_t i = skipped; i < former->n_earlier; i++)
+		times->list[epoch->n_earlier++] = former->earlier[i];
+	times->own.from_epoch = former->from_epoch;
+	times->own.from_index = former->from_index;
+	times->own.to_epoch = former->number;
+	times->list[epoch->n_earlier++] = &times->own;
+	return STATUS_OK;
+}
+
 static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	cleanup(record_freep) void *found = NULL;
 	struct marking *marking = userdata;
 	const struct new_epoch *wanted = marking->wanted;
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	struct lost_times times = {.own = HOLDFAST__V1__LOST_TIME__INIT};
 	uint64_t copied;
 
 	marking->rewrite = rewrite;
@@ -294,6 +326,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	epoch.lost_history = marking->is_lost;
 	epoch.new_store = marking->is_new;
 	epoch.by_unproven_mark = wanted->by_unproven_mark;
+	TRY(keep_lost_times(marking, found, &times, &epoch, err));
 	TRY(schema_put(rewrite, KEY_EPOCH, &epoch.base, err));
 	TRY(name_store(marking, err));
 	TRY(count_missing(marking, err));

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { EPOCH_LOST_TIMES_MAX = 16 };
 enum { KNOWN_STORES_MAX = SCHEMA_FORMER_STORES_MAX + KV_MARKS_MAX + 2 };
 
 /* The count of nodes of a store that is replaced: nodes that the new store does not know may hold volumes,

@@ -30,13 +30,14 @@ void take_backup(struct fixture *f, struct backup *backup)
 }
 
 /* Does what an operator's restore does to the older store. */
-static void begin_epoch(const char *path, uint64_t number)
+static void begin_epoch(const char *path, uint64_t number, uint64_t missing)
 {
 	const struct new_epoch wanted = {.path = path,
 					 .cluster = "c1",
 					 .known_epoch = number - 1,
 					 .now_ms = clock_realtime_ms(),
-					 .restored_from = "a backup"};
+					 .restored_from = "a backup",
+					 .missing_nodes = missing};
 	struct new_epoch_result result;
 	struct error err;
 
@@ -56,12 +57,17 @@ static void put_back(struct fixture *f, struct backup *backup)
 
 void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
 {
+	restore_missing(f, backup, epoch, 0);
+}
+
+void restore_missing(struct fixture *f, struct backup *backup, uint64_t epoch, uint64_t missing)
+{
 	char path[PATH_MAX];
 
 	cluster_stop(f);
 	path_of(f, path);
 	put_back(f, backup);
-	begin_epoch(path, epoch);
+	begin_epoch(path, epoch, missing);
 	cluster_start(f);
 }
 

@@ -14,6 +14,8 @@ struct backup {
 
 void take_backup(struct fixture *f, struct backup *backup);
 void restore(struct fixture *f, struct backup *backup, uint64_t epoch);
+/** As many nodes more are missing. */
+void restore_missing(struct fixture *f, struct backup *backup, uint64_t epoch, uint64_t missing);
 /** The older store, and nobody has noticed. */
 void go_back(struct fixture *f, struct backup *backup);
 

@@ -269,6 +269,19 @@ static void remove_store(struct fixture *f)
 	globfree(&found);
 }
 
+static void revoke_long_ago(struct fixture *f, const char *identity)
+{
+	Holdfast__V1__Revocation revocation =
+		V1(revocation, .identity = TEXT(identity), .reason = TEXT(""), .who = TEXT(""),
+		   .revoked_at_ms = 1, .ends_at_ms = INT64_MAX);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_REVOCATION "id/%s", identity);
+	change_put_record(&change, key, &revocation.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
 /* The nodes of a store that is gone are not known by name: nothing is granted before all of them are back. */
 TEST_FIXTURE(another_store_waits_for_the_nodes_of_the_one_that_nodes_know, setup, teardown)
 {
@@ -287,6 +300,11 @@ TEST_FIXTURE(another_store_waits_for_the_nodes_of_the_one_that_nodes_know, setup
 		second = mark_copy(f->n2.mark);
 		assert_int_equal(second->nodes, 2);
 		restart_with(f, remove_store);
+		while (kv_revision(f->server->kv) <=
+		       first->index) { /* its indexes say nothing about this store */
+			revoke_long_ago(f, "node/other");
+			run_idle(f->event);
+		}
 		connect_showing(&f->n2, "n2", second);
 		starts_anew(f, &f->n2);
 		connect_showing(&f->n2, "n2", second);
@@ -395,19 +413,6 @@ CLUSTER_TEST(a_new_node_is_not_among_the_missing_ones)
 
 /* Whose mark a node shows that was not there: n2 was registered in the lost time, and is missing. */
 enum shown { FROM_BEFORE_ITS_PURGE, OF_ANOTHER_NODE, RELABELLED, OWN_AND_REVOKED, OWN, SHOWN };
-
-static void revoke_long_ago(struct fixture *f, const char *identity)
-{
-	Holdfast__V1__Revocation revocation =
-		V1(revocation, .identity = TEXT(identity), .reason = TEXT(""), .who = TEXT(""),
-		   .revoked_at_ms = 1, .ends_at_ms = INT64_MAX);
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	char key[OBJECT_KEY_SIZE];
-
-	(void)str_format(key, sizeof(key), PREFIX_REVOCATION "id/%s", identity);
-	change_put_record(&change, key, &revocation.base);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-}
 
 TEST_FIXTURE(a_node_is_counted_as_missing_only_by_its_own_mark_of_the_lost_time, setup, teardown)
 {
@@ -571,6 +576,75 @@ TEST_ON(a_node_that_was_purged_and_enrolled_again_is_counted_as_missing, struct 
 	assert_int_equal(history_missing_nodes(f->server), 1);
 	connect_showing(&f->n2, "n2", later);
 	assert_int_equal(history_missing_nodes(f->server), 0);
+}
+
+TEST_ON(a_node_that_an_earlier_epoch_missed_is_counted_by_its_old_mark, struct forgotten, w, forget_two,
+	teardown_forgotten)
+{
+	struct backup backup = {0};
+	struct fixture *f = w->f;
+
+	connect_showing(&f->n2, "n2", w->second);
+	for (uint64_t epoch = 2; epoch < 4; epoch++) {
+		take_backup(f, &backup);
+		restore(f, &backup, epoch);
+		assert_int_equal(history_missing_nodes(f->server), 1);
+		connect_showing(&f->n2, "n2", w->second);
+		purge_and_connect(f, &f->n2, "n2", w->second);
+		assert_int_equal(history_missing_nodes(f->server), 1); /* counted in epoch 1 */
+	}
+	visit_as_n3(f, w->third, NULL);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+}
+
+/* n2 was new in epoch 1, and purged in it; another node is missing in epoch 2. */
+TEST_ON(a_mark_from_between_two_lost_times_is_of_no_missing_node, struct forgotten, w, forget_two,
+	teardown_forgotten)
+{
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
+	struct backup backup = {0};
+	struct fixture *f = w->f;
+
+	connect_showing(&f->n2, "n2", w->second);
+	visit_as_n3(f, w->third, NULL);
+	purge_and_connect(f, &f->n2, "n2", NULL);
+	mark = mark_copy(f->n2.mark);
+	lose(f, &f->n2);
+	assert_int_equal(purge(f, "n2", NULL), STATUS_OK);
+	take_backup(f, &backup);
+	restore_missing(f, &backup, 2, 1);
+	connect_showing(&f->n2, "n2", mark);
+	assert_true(f->n2.welcomed);
+	assert_int_equal(history_missing_nodes(f->server), 1);
+}
+
+TEST_ON(a_node_that_was_given_up_is_not_counted_in_a_later_epoch, struct forgotten, w, forget_two,
+	teardown_forgotten)
+{
+	struct backup backup = {0};
+	struct fixture *f = w->f;
+
+	assert_int_equal(purge_unknown(f, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	restore_missing(f, &backup, 2, 1);
+	connect_showing(&f->n2, "n2", w->second);
+	assert_true(f->n2.welcomed);
+	assert_true(history_missing_nodes(f->server) > 0);
+	assert_int_equal(epoch_of(f)->n_earlier, 0);
+}
+
+TEST_ON(an_epoch_keeps_the_newest_lost_times, struct forgotten, w, forget_two, teardown_forgotten)
+{
+	struct backup backup = {0};
+	struct fixture *f = w->f;
+
+	for (uint64_t epoch = 2; epoch < EPOCH_LOST_TIMES_MAX + 4; epoch++) {
+		take_backup(f, &backup);
+		restore(f, &backup, epoch);
+	}
+	assert_int_equal(epoch_of(f)->n_earlier, EPOCH_LOST_TIMES_MAX);
+	assert_int_equal(epoch_of(f)->earlier[0]->to_epoch, 3);
+	assert_int_equal(epoch_of(f)->earlier[EPOCH_LOST_TIMES_MAX - 1]->to_epoch, epoch_of(f)->number - 1);
 }
 
 /* A clone that was renamed: the store is behind, whoever shows it. */
