@@ -95,6 +95,7 @@ static void watch_store(struct server *server)
 {
 	marks_watch(server);
 	stall_watch(server);
+	session_store_ends(server);
 }
 
 static enum status open_sqlite(struct server *server, bool *ret_restored, struct error *err)

@@ -1066,9 +1066,10 @@ static void note_disconnect(struct session *session, struct node_entry *node)
 	change_put_node(&change, &node->node);
 	audit_node_event(server, &change, NODE_EVENT_DISCONNECT, node->id, session->end_reason);
 	node->is_end_due = session_commit(session, &change, SESSION_NOTHING, "", &err) != STATUS_OK;
+	server->has_ends_due |= node->is_end_due;
 	if (node->is_end_due)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
-			"cannot store since when the node is away; it is stored when its other changes are");
+			"cannot store since when the node is away; trying again");
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)

@@ -504,7 +504,7 @@ static enum status check_pending(const struct node_entry *node, struct error *er
 			 SESSION_PENDING_BYTES_MAX);
 }
 
-/* Stores the end of the node's last session, which was refused at the limit, unless a newer one is stored. */
+/* Stores the end of the node's last session, which was refused, unless a newer one is stored. */
 static void store_end(struct server *server, struct node_entry *node)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -512,11 +512,22 @@ static void store_end(struct server *server, struct node_entry *node)
 	if (!node->is_end_due || check_pending(node, NULL) != STATUS_OK)
 		return;
 	node->is_end_due = false;
-	if (node->session)
+	if (node->session || !node_is_registered(node))
 		return;
 	change_put_node(&change, &node->node);
 	audit_node_event(server, &change, NODE_EVENT_DISCONNECT, node->id, node->node.disconnect_reason);
 	node->is_end_due = change_commit(server, &change, NULL, NULL, NULL) != STATUS_OK;
+}
+
+void session_store_ends(struct server *server)
+{
+	struct node_entry *node = server->has_ends_due ? state_node_from(&server->state, "") : NULL;
+
+	server->has_ends_due = false;
+	for (; node; node = state_node_next(node)) {
+		store_end(server, node);
+		server->has_ends_due |= node->is_end_due;
+	}
 }
 
 static void on_durable(struct server *server, void *userdata)
@@ -529,7 +540,6 @@ static void on_durable(struct server *server, void *userdata)
 		node->n_pending -= notice->weight < node->n_pending ? notice->weight : node->n_pending;
 		node->pending_bytes -=
 			notice->bytes < node->pending_bytes ? notice->bytes : node->pending_bytes;
-		store_end(server, node);
 	}
 	if (session)
 		session_notify(session, notice->kind, notice->id);

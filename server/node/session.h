@@ -163,6 +163,10 @@ static inline void session_stop_alloc(struct session *session, const char *alloc
 /** Sends all the work that the node has not confirmed, again, in slices. */
 void session_send_work(struct session *session, struct node_entry *node);
 
+/** Stores the ends of sessions that could not be stored, for want of room or while a restore was prepared. A
+ * node that is dead makes no further change with which its end is stored. Call it once a second. */
+void session_store_ends(struct server *server);
+
 /** Commits @change, which may be empty and which follows from a message of the node. When it is durable,
  * sends @kind about @id to the node's session at that time, and drives the claims of the change. */
 enum status session_commit(struct session *session, struct change *change, enum session_notice kind,

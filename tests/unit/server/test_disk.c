@@ -187,6 +187,23 @@ CASE(a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running)
 	assert_false(f->server->failed);
 }
 
+CASE(a_node_that_goes_while_the_disk_is_full_has_its_end_stored_once_there_is_room)
+{
+	const struct node_entry *n1;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	n1 = state_node(&f->server->state, "n1");
+	set_free(f, 1);
+	f->server->config.disk_reserve = 64 * MIB;
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, n1->is_end_due);
+	set_free(f, PLENTY_MIB);
+	UNTIL(f, !n1->is_end_due);
+	settle(f);
+	restart(f);
+	assert_true(state_node(&f->server->state, "n1")->node.disconnected_ms > 0);
+}
+
 CASE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full)
 {
 	struct error err;

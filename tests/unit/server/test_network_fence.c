@@ -913,6 +913,43 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	protobuf_c_message_free_unpacked(&plan->base, NULL);
 }
 
+/* A dead node makes no change of its own with which its end could be stored. */
+WORLD_TEST(a_node_that_dies_during_a_refused_restore_is_lost)
+{
+	const struct node_entry *n1 = state_node(&f->server->state, "n1");
+
+	want_fence(f);
+	f->server->is_superseded = true; /* a restore is prepared */
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(n1));
+	run_for(f->event, 1500);
+	assert_true(n1->is_end_due);
+	f->server->is_superseded = false; /* the copy was refused */
+	UNTIL(f, !n1->is_end_due);
+	settle(f);
+	assert_string_equal(policy_of(f), "volume");
+	restart(f);
+	assert_true(state_node(&f->server->state, "n1")->node.disconnected_ms > 0);
+}
+
+WORLD_TEST(a_node_that_was_purged_is_not_stored_again_for_the_end_of_its_session)
+{
+	struct node_entry *n1 = state_node(&f->server->state, "n1");
+
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "it is gone", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, n1->n_live == 0);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	assert_ptr_equal(n1, state_node(&f->server->state, "n1")); /* its allocation names it */
+	n1->is_end_due = f->server->has_ends_due = true;
+	UNTIL(f, !f->server->has_ends_due);
+	settle(f);
+	assert_false(node_is_registered(n1));
+	restart(f);
+	assert_false(node_is_registered(state_node(&f->server->state, "n1")));
+}
+
 /* A power fence is wanted, too, and no fencer is here. */
 WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connected)
 {
