@@ -534,15 +534,22 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	return STATUS_OK;
 }
 
-static bool has_claim(const struct asked *asked, const struct alloc_entry *alloc)
+/* Has the allocation a claim on the volume? No controller may attach a claim in modes that only the node
+ * reports: with such a claim the answer is false. */
+static bool has_granted(const struct asked *asked, const struct alloc_entry *alloc)
 {
 	const struct claim_entry *entry;
+	bool has_granted = false;
 
-	LIST_FOREACH (entry, &alloc->claims, of_alloc)
-		if (claim_is_live(&entry->claim) && str_eq(entry->claim.volume_id, asked->volume_id) &&
-		    str_eq(entry->claim.namespace, asked->namespace))
-			return true;
-	return false;
+	LIST_FOREACH (entry, &alloc->claims, of_alloc) {
+		if (!claim_is_live(&entry->claim) || !str_eq(entry->claim.volume_id, asked->volume_id) ||
+		    !str_eq(entry->claim.namespace, asked->namespace))
+			continue;
+		if (entry->claim.adopted && entry->claim.attach != ATTACH_NONE)
+			return false;
+		has_granted = true;
+	}
+	return has_granted;
 }
 
 /* Refuses an adopted allocation, which its node may have invented, before anything of the volume is looked
@@ -550,7 +557,7 @@ static bool has_claim(const struct asked *asked, const struct alloc_entry *alloc
 static enum status check_adopted(const struct asked *asked, const struct alloc_entry *alloc,
 				 struct error *err)
 {
-	if (!asked->alloc->adopted || has_claim(asked, alloc))
+	if (!asked->alloc->adopted || has_granted(asked, alloc))
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "allocation %s: only its node knows it, by a report in a new epoch, so it keeps "

@@ -1051,6 +1051,47 @@ TEST_ON(a_node_chooses_no_rights_of_a_claim_of_its_own_allocation, struct fixtur
 	assert_true(f->plugin.attachments[0].is_read_only);
 }
 
+/* The grant was forgotten: only the node knows the allocation and its modes. */
+TEST_ON(a_node_chooses_no_mode_in_which_its_forgotten_claim_is_attached, struct fixture, f,
+	setup_read_only_db, teardown)
+{
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct claim held;
+	struct alloc alloc;
+	struct error err;
+
+	volume.capabilities[volume.n_capabilities] = volume.capabilities[0];
+	volume.capabilities[volume.n_capabilities++].access_mode = MULTI_NODE_MULTI_WRITER;
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	run_idle(f->event);
+	take_backup(f, &backup);
+	connect_csi(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	ticket = ticket_of(f, &held);
+	alloc = alloc_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	connect_csi(f);
+	settle(f);
+	((struct volume_request *)alloc.volumes)[0].access_mode = MULTI_NODE_MULTI_WRITER;
+	alloc.client_status = CLIENT_RUNNING;
+	held.access_mode = MULTI_NODE_MULTI_WRITER;
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_true(claim_of(f, ALLOC_1).adopted);
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), STATUS_FAILED_PRECONDITION, err,
+		     "holdfast alloc stop " ALLOC_1);
+	assert_int_equal(f->plugin.n_attachments, 1);
+	assert_true(f->plugin.attachments[0].is_read_only);
+	assert_string_equal(f->plugin.violation, "");
+}
+
 static void n1_calls_itself(struct fixture *f, const char *id)
 {
 	f->n1.csi.node_id = id;
