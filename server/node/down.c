@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { TIMER_ACCURACY_US = 10000 };
+enum { TIMER_ACCURACY_US = 10000, RETRY_US = 10000000 };
 
 static int64_t due_ms(const struct server *server, const struct node_entry *node)
 {
@@ -55,19 +55,25 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
 	struct node_entry *node;
+	bool has_failed = false;
 	struct error err;
 
 	server->node_down_timer = sd_event_source_disable_unref(server->node_down_timer);
 	for (int i = 0; i < NODE_DOWN_SLICE && (node = TAILQ_FIRST(&server->state.absent)); i++) {
 		if (due_ms(server, node) > clock_realtime_ms())
 			break;
+		has_failed = go_down(server, node, &err) != STATUS_OK;
+		if (has_failed) /* the disk is full, or a restore is prepared */
+			break;
 		state_unlist_absent(&server->state, node);
-		if (go_down(server, node, &err) != STATUS_OK)
-			log_ctx(LOG_WARNING,
-				&(struct log_ctx){.node = node->id, .op = "session", .err = &err},
-				"cannot store that the node is down, ignoring");
 	}
 	node_down_rearm(server);
+	if (!has_failed)
+		return 0;
+	log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
+		"cannot store that the node is down; trying again");
+	if (server->node_down_timer)
+		(void)sd_event_source_set_time_relative(server->node_down_timer, RETRY_US);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "warnings.h"
 
 #include "base/strbuf.h"
+#include "node/down.h"
 #include "state/disk.h"
 
 #include <holdfast/v1/operator.pb-c.h>
@@ -202,6 +203,27 @@ CASE(a_node_that_goes_while_the_disk_is_full_has_its_end_stored_once_there_is_ro
 	settle(f);
 	restart(f);
 	assert_true(state_node(&f->server->state, "n1")->node.disconnected_ms > 0);
+}
+
+CASE(a_node_that_goes_down_while_the_disk_is_full_is_down_once_there_is_room)
+{
+	uint64_t now_us, retry_us;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, f->server->state.n_connected == 0);
+	settle(f);
+	set_free(f, 1);
+	f->server->config.disk_reserve = 64 * MIB;
+	f->server->config.node_down_after_us = 0;
+	node_down_rearm(f->server);
+	run_for(f->event, 1500);
+	assert_int_equal(f->server->state.n_nodes_down, 0);
+	assert_true(sd_event_now(f->event, CLOCK_MONOTONIC, &now_us) >= 0);
+	assert_int_equal(sd_event_source_get_time(f->server->node_down_timer, &retry_us), 0);
+	assert_true(retry_us > now_us + USEC_PER_SEC);
+	set_free(f, PLENTY_MIB);
+	UNTIL(f, f->server->state.n_nodes_down == 1);
 }
 
 CASE(a_disk_must_have_more_room_again_than_it_had_when_it_was_full)
