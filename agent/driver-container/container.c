@@ -99,6 +99,11 @@ static int add_bind(json_t *mounts, const char *source, const char *target, bool
 	return json_array_append_new(mounts, mount_of(source, target, read_only, propagation));
 }
 
+bool container_stage(const struct settings *settings, const char *plugin_id, char *ret)
+{
+	return str_format(ret, PATH_MAX, "%s/" MH_CSI_FOLDER "/%s", settings->stage_dir, plugin_id) > 0;
+}
+
 /* A plugin that mounts sees its own folder of the stage tree at the node's path, by which the agent names it,
  * and its mounts there must reach the host. A privileged plugin also makes devices, and must see those that
  * it makes.
@@ -111,7 +116,7 @@ static int add_plugin(json_t *mounts, const struct settings *settings, const str
 	if (!plugin)
 		return 0;
 	if (str_format(sockets, sizeof(sockets), "%s/%s", settings->plugin_dir, plugin->id) < 0 ||
-	    str_format(stage, sizeof(stage), "%s/" MH_CSI_FOLDER "/%s", settings->stage_dir, plugin->id) < 0)
+	    !container_stage(settings, plugin->id, stage))
 		return -1;
 	return add_bind(mounts, sockets, plugin->destination, false, "rprivate") |
 	       (plugin->mounts ? add_bind(mounts, stage, stage, false, "rshared") : 0) |

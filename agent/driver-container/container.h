@@ -20,6 +20,9 @@ void container_name(const char *alloc_id, const char *task, char ret[static CONT
 /** Array of texts. Owned by the caller; NULL when memory is short or one is no UTF-8. */
 json_t *container_list(char *const *texts, size_t n);
 
+/** Writes the folder in which the plugin mounts into @ret of PATH_MAX bytes. */
+bool container_stage(const struct settings *settings, const char *plugin_id, char *ret);
+
 /* The order that makes a container. */
 struct container_order {
 	const char *nonce;   /* in hex */

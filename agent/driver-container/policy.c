@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy.h"
 
+#include "container.h"
+
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/task_limits.h"
+#include "model/task_mounts.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 #define USER_OF_IMAGE "image"
@@ -83,6 +87,22 @@ enum status policy_check_network(const struct settings *settings, Holdfast__Driv
 	return STATUS_OK;
 }
 
+/* An order could be older than the server's own check, and only the driver knows a plugin's folder. */
+static enum status check_mounts(const struct settings *settings, const Holdfast__Driver__V1__TaskConfig *task,
+				const char **ret_reason, struct error *err)
+{
+	bool has_stage = task->csi_plugin && task->csi_plugin->mounts;
+	char stage[PATH_MAX];
+	enum status status;
+
+	if (has_stage && !container_stage(settings, task->csi_plugin->id, stage))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "stage_dir is too long");
+	status = task_mounts_check(task, true, has_stage ? stage : NULL, err);
+	if (status != STATUS_OK)
+		*ret_reason = "propagation";
+	return status;
+}
+
 enum status policy_check_task(const struct settings *settings, const struct task_spec *spec,
 			      const char **ret_reason, struct error *err)
 {
@@ -98,6 +118,7 @@ enum status policy_check_task(const struct settings *settings, const struct task
 		return refuse(settings, ret_reason, "images", spec->image->text, err);
 	TRY(check_user(settings, spec->task->user, ret_reason, err));
 	TRY(policy_check_network(settings, spec->task->network, ret_reason, err));
+	TRY(check_mounts(settings, spec->task, ret_reason, err));
 	return check_config(settings, spec, plugin, ret_reason, err);
 }
 

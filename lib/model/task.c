@@ -9,6 +9,7 @@
 #include "model/order.h"
 #include "model/reference.h"
 #include "model/restart.h"
+#include "model/task_mounts.h"
 #include "model/task_text.h"
 
 #include <inttypes.h>
@@ -240,15 +241,20 @@ static enum status validate_plugin(const struct alloc *alloc, const task_config 
 	return STATUS_OK;
 }
 
-/* Refuses texts that an engine could split: they never leave the server. @task has no references. */
+/* Refuses texts that an engine could split, and mounts that would stay on the host: they never leave the
+ * server.
+ * @task has no references. */
 static enum status check_texts(const task_config *task, const char *field, struct error *err)
 {
 	struct task_text_fault fault;
+	struct error one;
 
-	if (!task_text_find_fault(task, &fault))
-		return STATUS_OK;
-	return error_invalid(err, field, "%s '%.128s' is not %s", fault.field, fault.text,
-			     task_text_rule(fault.kind));
+	if (task_text_find_fault(task, &fault))
+		return error_invalid(err, field, "%s '%.128s' is not %s", fault.field, fault.text,
+				     task_text_rule(fault.kind));
+	if (task_mounts_check(task, str_eq(task->driver, TASK_DRIVER_CONTAINER), NULL, &one) != STATUS_OK)
+		return error_invalid(err, field, "%s", one.msg);
+	return STATUS_OK;
 }
 
 static enum status validate_texts(const struct alloc *alloc, const task_config *task, const char *field,

@@ -1010,7 +1010,7 @@ static void no_utf8(struct wish *w)
 {
 	w->args[2] = text("echo \xff");
 }
-static void slave_as_shared(struct wish *w)
+static void bidirectional(struct wish *w)
 {
 	w->task.n_volumes = 1;
 	w->volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL;
@@ -1176,7 +1176,8 @@ static const struct {
 	{"one with an unknown way to be restarted", BEFORE_PACK, restarted, 0, STATUS_INVALID_ARGUMENT,
 	 "task"},
 	{"a text that is no UTF-8", BEFORE_PACK, no_utf8, 0, FORM},
-	{"bidirectional of a slave", BEFORE_PACK, slave_as_shared, 0, DENIED("propagation")},
+	{"bidirectional of a task that cannot mount", BEFORE_PACK, bidirectional, 0, STATUS_INVALID_ARGUMENT,
+	 "propagation"},
 	{"host-to-task of a private mount", BEFORE_PACK, private_as_slave, 0, DENIED("propagation")},
 	{"a volume over /proc", BEFORE_PACK, over_the_kernels, 0, STATUS_INVALID_ARGUMENT, "task"},
 	{"a destination with an option", BEFORE_PACK, comma, 0, STATUS_INVALID_ARGUMENT, "task"},

@@ -448,6 +448,56 @@ TEST(no_container_is_without_the_floor)
 	empty(&s);
 }
 
+static void expect_mounts(const char *more, const struct sample *s, enum status status, const char *reason)
+{
+	struct settings settings = read_settings(more);
+	struct task_spec spec;
+	struct error err;
+	const char *said = "";
+
+	assert_int_equal(task_spec_read(&s->task, &spec, &err), STATUS_OK);
+	assert_int_equal(policy_check_task(&settings, &spec, &said, &err), status);
+	assert_string_equal(said, reason);
+}
+
+TEST(no_mount_is_within_one_that_the_host_keeps)
+{
+#define ALL IMAGE "capabilities = [\"CAP_NET_RAW\", \"CAP_SYS_ADMIN\"]\nhost_paths = [\"/srv/data\"]\n"
+#define EBS "csi_plugin \"ebs\" {\n  images = [\"localhost/*\"]\n}\n"
+#define STAGE "/run/holdfast-mount/stage/.csi/ebs"
+	Holdfast__Driver__V1__CsiPluginMount plugin = HOLDFAST__DRIVER__V1__CSI_PLUGIN_MOUNT__INIT;
+	struct sample s;
+
+	fill(&s);
+	s.task.n_volumes = 1;
+	s.task.n_config = 3;
+	s.volume.destination = TEXT("/data"); /* as the host path's */
+	expect_mounts(ALL, &s, STATUS_OK, "");
+	s.volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL;
+	s.caps[0] = TEXT("CAP_SYS_ADMIN");
+	expect_mounts(ALL, &s, STATUS_INVALID_ARGUMENT, "propagation");
+	s.volume.destination = TEXT("/vol");
+	expect_mounts(ALL, &s, STATUS_OK, "");
+	s.caps[0] = TEXT("CAP_NET_RAW");
+	expect_mounts(ALL, &s, STATUS_INVALID_ARGUMENT, "propagation");
+	s.caps[0] = TEXT("CAP_SYS_ADMIN");
+	plugin.id = TEXT("ebs");
+	plugin.socket = TEXT("csi.sock");
+	plugin.destination = TEXT("/csi");
+	plugin.mounts = true;
+	s.task.csi_plugin = &plugin;
+	expect_mounts(ALL EBS, &s, STATUS_OK, "");
+	s.volume.destination = TEXT("/run/holdfast-mount/stage/.csi");
+	expect_mounts(ALL EBS, &s, STATUS_INVALID_ARGUMENT, "propagation");
+	s.volume.propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE;
+	expect_mounts(ALL EBS, &s, STATUS_OK, "");
+	s.volume.destination = TEXT(STAGE "/a");
+	expect_mounts(ALL EBS, &s, STATUS_INVALID_ARGUMENT, "propagation");
+	plugin.mounts = false;
+	expect_mounts(ALL EBS, &s, STATUS_OK, "");
+	empty(&s);
+}
+
 /* What is bound at @target of a container; NULL: nothing. */
 static const json_t *bound_at(const json_t *body, const char *target)
 {

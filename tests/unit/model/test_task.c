@@ -247,6 +247,89 @@ TEST(each_mistake_in_a_task_is_named_with_it)
 		w.tasks[0].stop_timeout_ms = TASK_STOP_TIMEOUT_MAX_MS + 1);
 }
 
+#define BIDIRECTIONAL HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL
+
+/* Volume data is bidirectional at @destination, of a task that can mount. */
+static void mounting(struct work *w, const char *destination)
+{
+	static char *caps[1];
+	Holdfast__Driver__V1__ConfigValue *value = config(w, "cap_add");
+
+	caps[0] = text("CAP_SYS_ADMIN");
+	value->list = caps;
+	value->n_list = 1;
+	w->alloc.volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
+	w->mounts[0].propagation = BIDIRECTIONAL;
+	w->mounts[0].destination = text(destination);
+}
+
+static void with_host_path(struct work *w, const char *inside)
+{
+	static Holdfast__Driver__V1__KeyValue *map[1];
+	static Holdfast__Driver__V1__ConfigValue paths, *list[2];
+
+	holdfast__driver__v1__config_value__init(&paths);
+	map[0] = pair("/srv", inside);
+	paths.key = text("host_paths");
+	paths.map = map;
+	paths.n_map = 1;
+	list[0] = w->tasks[0].config[0];
+	list[1] = &paths;
+	w->tasks[0].config = list;
+	w->tasks[0].n_config = 2;
+}
+
+TEST(a_bidirectional_mount_has_no_other_mount_within)
+{
+	static const char *const engine[] = {"/etc", "/etc",	 "/run",  "/run",
+					     "/var", "/var/run", "/sbin", "/sbin"};
+	struct work w;
+
+	make(&w);
+	mounting(&w, "/data");
+	w.mounts[1].destination = text("/data2");
+	with_host_path(&w, "/dat");
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	make(&w);
+	mounting(&w, "/var/log/data"); /* the outer one is not bidirectional */
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	MISTAKE("task web: destination /data/sub is within /data, which is bidirectional",
+		mounting(&w, "/data");
+		w.mounts[1].destination = text("/data/sub"));
+	MISTAKE("mount it elsewhere, or use propagation host-to-task", mounting(&w, "/var"));
+	MISTAKE("destination /data/srv is within /data", mounting(&w, "/data");
+		with_host_path(&w, "/data/srv"));
+	MISTAKE("destination /data is within /data", mounting(&w, "/data"); with_host_path(&w, "/data"));
+	MISTAKE("destination /csi is within /csi", a_plugin_of_no_task(&w); mounting(&w, "/csi");
+		w.tasks[0].csi_plugin = plugin_mount(""));
+	MISTAKE("destination /data/csi is within /data", a_plugin_of_no_task(&w); mounting(&w, "/data");
+		w.tasks[0].csi_plugin = plugin_mount("/data/csi"));
+	for (size_t i = 0; i < ARRAY_SIZE(engine); i += 2) {
+		make(&w);
+		w.mounts[1].destination = text("/logs");
+		mounting(&w, engine[i]);
+		expect_mistake(&w, engine[i + 1]);
+	}
+}
+
+/* The engine follows links of the image and of volumes, which these texts do not show. */
+TEST(a_container_that_cannot_mount_has_no_bidirectional_mount)
+{
+	struct work w;
+
+	MISTAKE("task web: destination /data is bidirectional, but the task cannot mount",
+		mounting(&w, "/data");
+		w.tasks[0].config[0]->list[0] = text("CAP_NET_RAW"));
+	MISTAKE("use propagation host-to-task", mounting(&w, "/data"); w.tasks[0].n_config = 0);
+	make(&w);
+	mounting(&w, "/data");
+	config(&w, "privileged")->flag = true;
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	w.tasks[0].n_config = 0;
+	w.tasks[0].driver = text("other");
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+}
+
 /* A task with both blocks; tests change what they are about. */
 static void set_blocks(struct work *w, Holdfast__Driver__V1__RestartPolicy *restart,
 		       Holdfast__Driver__V1__HealthCheck *health, char **argv)
