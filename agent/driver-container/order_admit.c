@@ -48,7 +48,7 @@ static enum status refuse(struct driver *driver, const struct taken *taken, cons
 	struct error err;
 
 	driver->orders.refused++;
-	if (!trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
+	if (!fault && !trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
 		return why->status;
 	begin_record(&record, &taken->order);
 	if (skipped > 0)
@@ -109,15 +109,14 @@ enum status driver_use_order(struct driver *driver, const struct taken *taken, b
 			     struct error *err)
 {
 	struct keyline record = KEYLINE_INIT;
-	uint64_t skipped = 0;
 
-	if (taken->use != NONCE_NEW && !trail_has_room(driver->trail, clock_monotonic_us(), &skipped))
+	if (taken->use != NONCE_NEW &&
+	    !trail_has_room_again(driver->trail, taken->order.alloc, clock_monotonic_us()))
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"the same order was shown too often; see holdfast alloc status for its task");
+			"the orders of this allocation were shown too often; see holdfast alloc status for "
+			"its tasks");
 	begin_record(&record, &taken->order);
-	if (skipped > 0)
-		keyline_number(&record, "skipped", skipped);
 	keyline_words(&record, "phase", "intent", "again", taken->use == NONCE_NEW ? "0" : "1");
 	if (is_restart)
 		keyline_words(&record, "restart", "1");

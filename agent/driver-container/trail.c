@@ -11,14 +11,25 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <openssl/sha.h>
+#include <order.h>
 #include <string.h>
+#include <sys/queue.h>
 
-enum { REFUSALS_PER_S = 1, REFUSALS_BURST = 200 };
+enum { REFUSALS_PER_S = 1, REFUSALS_BURST = 200, REPEATS_BURST = 200 };
+#define REPEAT_COST_US (10 * USEC_PER_SEC)
+
+/* The budget of an allocation's orders that were used before. */
+struct repeats {
+	LIST_ENTRY(repeats) link;
+	uint8_t alloc[ORDER_UUID_SIZE];
+	struct rate rate;
+};
 
 struct trail {
 	struct chain_log log;
 	struct chain_log_head head;
 	struct rate refusals;
+	LIST_HEAD(, repeats) repeats; /* of allocations that have not their whole burst */
 	uint64_t skipped;
 	char path[PATH_MAX];
 };
@@ -37,6 +48,36 @@ static int open_in(const char *folder, const char *name, int flags, char path[st
 }
 
 DEFINE_CLEANUP(struct trail, trail_free)
+
+static void forget_repeats(struct trail *trail, uint64_t now_us)
+{
+	struct repeats *repeats = LIST_FIRST(&trail->repeats), *next;
+
+	for (; repeats; repeats = next) {
+		next = LIST_NEXT(repeats, link);
+		if (repeats->rate.paid_us > now_us)
+			continue;
+		LIST_REMOVE(repeats, link);
+		free(repeats);
+	}
+}
+
+static struct repeats *repeats_of(struct trail *trail, const uint8_t *alloc, uint64_t now_us)
+{
+	struct repeats *repeats;
+
+	LIST_FOREACH (repeats, &trail->repeats, link)
+		if (memcmp(repeats->alloc, alloc, ORDER_UUID_SIZE) == 0)
+			return repeats;
+	repeats = calloc(1, sizeof(*repeats));
+	if (!repeats)
+		return NULL;
+	memcpy(repeats->alloc, alloc, ORDER_UUID_SIZE);
+	repeats->rate = (struct rate){
+		.cost_us = REPEAT_COST_US, .most_us = REPEATS_BURST * REPEAT_COST_US, .paid_us = now_us};
+	LIST_INSERT_HEAD(&trail->repeats, repeats, link);
+	return repeats;
+}
 
 enum status trail_open(const char *folder, const char *cluster, const char *node, struct trail **ret,
 		       struct error *err)
@@ -68,6 +109,7 @@ void trail_free(struct trail *trail)
 	close_fdp(&trail->log.fd);
 	close_fdp(&trail->log.read_fd);
 	close_fdp(&trail->log.lock_fd);
+	forget_repeats(trail, UINT64_MAX);
 	free(trail);
 }
 
@@ -80,6 +122,15 @@ bool trail_has_room(struct trail *trail, uint64_t now_us, uint64_t *ret_skipped)
 	*ret_skipped = trail->skipped;
 	trail->skipped = 0;
 	return true;
+}
+
+bool trail_has_room_again(struct trail *trail, const uint8_t *alloc, uint64_t now_us)
+{
+	struct repeats *repeats;
+
+	forget_repeats(trail, now_us);
+	repeats = repeats_of(trail, alloc, now_us);
+	return repeats && rate_take(&repeats->rate, now_us);
 }
 
 enum status trail_write(struct trail *trail, const struct keyline *record, struct error *err)

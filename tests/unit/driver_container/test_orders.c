@@ -408,6 +408,75 @@ CASE(an_order_that_is_shown_without_end_does_not_fill_the_disk)
 	}
 }
 
+/* Counts the records of the trail that have @text, and removes the trail. */
+static size_t end_trail(struct trail *trail, const char *folder, const char *text)
+{
+	char path[FOLDER_SIZE + 16], line[2048];
+	size_t n = 0;
+	FILE *file;
+
+	trail_free(trail);
+	(void)snprintf(path, sizeof(path), "%s/trail.log", folder);
+	file = NON_NULL(fopen(path, "re"));
+	while (fgets(line, sizeof(line), file))
+		n += strstr(line, text) != NULL;
+	(void)fclose(file);
+	(void)unlink(path);
+	(void)snprintf(path, sizeof(path), "%s/trail.lock", folder);
+	(void)unlink(path);
+	return n;
+}
+
+CASE(an_allocation_that_restarts_without_end_delays_no_other)
+{
+	enum { ALLOCS = 3, FLOOD = 250 };
+	struct driver driver = {.settings = &settings, .nonces = f->nonces};
+	struct taken taken = {.order = f->order, .use = NONCE_BEGUN};
+	uint64_t skipped;
+
+	assert_ok(trail_open(f->folder, "prod", "node-1", &driver.trail, NULL));
+	for (uint8_t alloc = 0; alloc < ALLOCS; alloc++) {
+		taken.order.alloc[0] = alloc;
+		for (size_t i = 0; i < FLOOD; i++)
+			(void)driver_use_order(&driver, &taken, true, NULL);
+		assert_int_equal(driver_use_order(&driver, &taken, true, NULL), STATUS_RESOURCE_EXHAUSTED);
+	}
+	taken.order.alloc[0] = ALLOCS;
+	assert_ok(driver_use_order(&driver, &taken, true, NULL));
+	assert_true(trail_has_room(driver.trail, clock_monotonic_us(), &skipped));
+	assert_int_equal(end_trail(driver.trail, f->folder, "restart=1"), ALLOCS * 200 + 1);
+}
+
+CASE(an_allocation_may_restart_again_after_a_while)
+{
+	const uint8_t alloc[ORDER_UUID_SIZE] = {1};
+	uint64_t now_us = clock_monotonic_us();
+	struct trail *trail = NULL;
+
+	assert_ok(trail_open(f->folder, "prod", "node-1", &trail, NULL));
+	for (size_t i = 0; i < 200; i++)
+		assert_true(trail_has_room_again(trail, alloc, now_us));
+	assert_false(trail_has_room_again(trail, alloc, now_us + 9 * USEC_PER_SEC));
+	assert_true(trail_has_room_again(trail, alloc, now_us + 10 * USEC_PER_SEC));
+	assert_false(trail_has_room_again(trail, alloc, now_us + 10 * USEC_PER_SEC));
+	(void)end_trail(trail, f->folder, "");
+}
+
+CASE(a_container_that_differs_is_recorded_among_refusals_without_end)
+{
+	struct driver driver = {.settings = &settings, .nonces = f->nonces};
+	const struct readback_fault fault = {.field = "user"};
+	const struct taken taken = {.order = f->order};
+	struct error err;
+
+	assert_ok(trail_open(f->folder, "prod", "node-1", &driver.trail, NULL));
+	(void)error_set(&err, STATUS_PERMISSION_DENIED, 0, "refused");
+	for (size_t i = 0; i < 1000; i++)
+		(void)driver_refuse(&driver, &taken, "images", &err);
+	(void)driver_refuse_made(&driver, &taken, &fault, false, &err);
+	assert_int_equal(end_trail(driver.trail, f->folder, "reason=made"), 1);
+}
+
 CASE(refusals_without_end_do_not_fill_the_disk)
 {
 	enum { FLOOD = 1000, MOST = 200 };
