@@ -287,12 +287,14 @@ static json_t *env_of(const task_t *task)
 }
 
 /* As health.c reads it: the driver may be restarted while the container runs. */
-static int set_check(json_t *labels, const Holdfast__Driver__V1__HealthCheck *health)
+static int set_check(json_t *labels, const task_t *task)
 {
-	json_t *check = json_pack(
-		"{s:o, s:I, s:I, s:I}", "argv", container_list(health->argv, health->n_argv), "interval_ms",
-		(json_int_t)health->interval_ms, "timeout_ms", (json_int_t)health->timeout_ms, "retries",
-		(json_int_t)(health->retries > 0 ? health->retries : 1));
+	const Holdfast__Driver__V1__HealthCheck *health = task->health;
+	json_t *check =
+		json_pack("{s:s, s:o, s:I, s:I, s:I}", "namespace", task->namespace_, "argv",
+			  container_list(health->argv, health->n_argv), "interval_ms",
+			  (json_int_t)health->interval_ms, "timeout_ms", (json_int_t)health->timeout_ms,
+			  "retries", (json_int_t)(health->retries > 0 ? health->retries : 1));
 	cleanup_free char *text = check ? json_dumps(check, JSON_COMPACT) : NULL;
 
 	json_decref(check);
@@ -351,7 +353,7 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 
 	if (task->health)
-		r |= set_check(labels, task->health);
+		r |= set_check(labels, task);
 	if (task->csi_plugin)
 		r |= set_plugin_program(body, spec, image) |
 		     set_text(labels, LABEL_PLUGIN, task->csi_plugin->id) |

@@ -7,24 +7,29 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/volume.h"
 #include "rpc/wakeup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* That may hold a request to the engine, which also starts and stops tasks. */
-enum { CHECKS_MAX = 256 };
+enum {
+	CHECKS_MAX = 256,     /* that may hold a request to the engine, which also starts and stops tasks */
+	OUTPUT_MAX = 1 << 20, /* of one check */
+};
 
 struct health {
 	LIST_ENTRY(health) link;
 	struct driver *driver;
 	char container[CONTAINER_ID_SIZE];
+	char namespace[NAMESPACE_MAX + 1];
 	int64_t started_ms; /* of the container: each start begins without a result */
 	json_t *argv;	    /* owned */
 	uint64_t interval_us, timeout_us;
 	uint32_t retries;
 	uint64_t due_us; /* of the next check */
+	size_t n_output;
 	bool is_running;
 	bool is_late;	   /* the one that runs has passed its time limit: its output is ignored */
 	uint32_t failures; /* in a row */
@@ -172,6 +177,18 @@ static void on_ended(enum status status, const struct error *err, const json_t *
 	health_end(health);
 }
 
+/* Its bytes are ignored. A check with too many has failed, as one that hangs. */
+static bool on_output(const uint8_t *bytes, size_t n, void *userdata)
+{
+	struct health *health = userdata;
+
+	health->n_output += n;
+	if (health->n_output <= OUTPUT_MAX)
+		return true;
+	(void)wakeup_arm(health->driver->event, &health->timer, 0, on_late, health, NULL);
+	return false;
+}
+
 /* Engines keep the exit code of a command only if its output is read to its end. */
 static void on_made(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
@@ -190,7 +207,7 @@ static void on_made(enum status status, const struct error *err, const json_t *j
 	    (struct engine_request){.method = "POST",
 				    .path = path,
 				    .body = json_pack("{s:b, s:b}", "Detach", false, "Tty", false),
-				    .is_text = true},
+				    .data = on_output},
 	    on_ended);
 }
 
@@ -205,6 +222,7 @@ static void health_begin(struct health *health)
 		return;
 	health->driver->n_checks++;
 	health->exec_id[0] = '\0';
+	health->n_output = 0;
 	health->due_us = clock_monotonic_us() + health->interval_us;
 	health->is_running = true;
 	health->is_late = false;
@@ -234,10 +252,14 @@ static struct health *health_new(struct driver *driver, const struct container *
 	struct health *health = calloc(1, sizeof(*health));
 	json_t *json = json_loads(check, 0, NULL);
 	json_int_t interval_ms = 0, timeout_ms = 0, retries = 0;
+	const char *namespace = "";
 	json_t *argv = NULL;
 
-	if (!health || json_unpack(json, "{s:O, s:I, s:I, s:I}", "argv", &argv, "interval_ms", &interval_ms,
-				   "timeout_ms", &timeout_ms, "retries", &retries) < 0) {
+	if (!health ||
+	    json_unpack(json, "{s:s, s:O, s:I, s:I, s:I}", "namespace", &namespace, "argv", &argv,
+			"interval_ms", &interval_ms, "timeout_ms", &timeout_ms, "retries", &retries) < 0 ||
+	    str_copy(health->namespace, sizeof(health->namespace), namespace) < 0) {
+		json_decref(argv);
 		json_decref(json);
 		free(health);
 		return NULL;
@@ -264,6 +286,18 @@ static void health_reset(struct health *health, int64_t started_ms)
 	health->state = "";
 }
 
+/* A namespace has at most half as many places as it leaves, so it never takes the last ones. */
+static bool has_room(const struct health *health)
+{
+	const struct driver *driver = health->driver;
+	const struct health *other;
+	size_t used = 0;
+
+	LIST_FOREACH (other, &driver->healths, link)
+		used += other->is_running && !other->is_late && str_eq(other->namespace, health->namespace);
+	return driver->n_checks + 2 * used < CHECKS_MAX;
+}
+
 const char *health_look(struct driver *driver, const struct container *container, const json_t *inspected)
 {
 	struct health *health = health_find(driver, container->id);
@@ -277,7 +311,7 @@ const char *health_look(struct driver *driver, const struct container *container
 		return "";
 	if (health->started_ms != container->started_ms)
 		health_reset(health, container->started_ms);
-	if (!health->is_running && clock_monotonic_us() >= health->due_us && driver->n_checks < CHECKS_MAX)
+	if (!health->is_running && clock_monotonic_us() >= health->due_us && has_room(health))
 		health_begin(health);
 	return health->state;
 }

@@ -22,6 +22,7 @@
 static struct {
 	char last[256]; /* METHOD PATH */
 	engine_done_fn *done;
+	engine_data_fn *data;
 	void *userdata;
 	const char *exits[8]; /* its answers to EXEC, one after the other; the last one again and again */
 	size_t n_exits;
@@ -45,6 +46,7 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	(void)snprintf(model.last, sizeof(model.last), "%s %s", request->method, request->path);
 	json_decref(request->body);
 	model.done = done;
+	model.data = request->data;
 	model.userdata = userdata;
 	if (ret)
 		*ret = (struct engine_call *)&model;
@@ -155,7 +157,7 @@ static void answer_last(void)
 		json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s}}}", "Id", "0123456789abcdef", "State",
 				 "Status", "running", "Config", "Labels", "dev.holdfast.alloc", ALLOC,
 				 "dev.holdfast.task", "web", "dev.holdfast.order", "00ff");
-	else if (str_eq(model.last, "POST /containers/0123456789abcdef/exec"))
+	else if (str_starts_with(model.last, "POST /containers/"))
 		json = json_pack("{s:s}", "Id", "0123456789abcdef");
 	else if (str_eq(model.last, EXEC))
 		json = json_loads(model.exits[model.n_exits], 0, NULL);
@@ -308,7 +310,8 @@ static const char *check(struct fixture *f)
 	struct container container = {.id = "0123456789abcdef",
 				      .state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING};
 	json_t *inspected = json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health",
-				      "{\"argv\": [\"true\"], \"interval_ms\": 3600000, \"timeout_ms\": "
+				      "{\"namespace\": \"default\", \"argv\": [\"true\"], \"interval_ms\": "
+				      "3600000, \"timeout_ms\": "
 				      "30000, \"retries\": 1}");
 	const char *state;
 
@@ -356,7 +359,8 @@ CASE(a_check_that_hangs_keeps_no_request_at_the_engine)
 {
 	cleanup(json_decrefp) json_t *inspected =
 		json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health",
-			  "{\"argv\": [\"true\"], \"interval_ms\": 60000, \"timeout_ms\": 30000, "
+			  "{\"namespace\": \"default\", \"argv\": [\"true\"], \"interval_ms\": 60000, "
+			  "\"timeout_ms\": 30000, "
 			  "\"retries\": 1}");
 
 	(void)look(f, inspected, "0123456789abcdef");
@@ -384,20 +388,67 @@ CASE(a_check_that_hangs_keeps_no_request_at_the_engine)
 	model.done = NULL;
 }
 
+/* A container's check begins; false: it has no room. */
+static bool begins(struct fixture *f, const char *namespace, unsigned int number)
+{
+	cleanup(json_decrefp) json_t *inspected = NULL;
+	char id[32], text[160];
+
+	(void)snprintf(text, sizeof(text),
+		       "{\"namespace\": \"%s\", \"argv\": [\"true\"], \"interval_ms\": 60000, "
+		       "\"timeout_ms\": 30000, \"retries\": 1}",
+		       namespace);
+	(void)snprintf(id, sizeof(id), "%016x", number);
+	inspected = json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health", text);
+	(void)look(f, inspected, id);
+	if (!model.done)
+		return false;
+	answer_last(); /* it has an id, so that it is late after its time */
+	model.done = NULL;
+	return true;
+}
+
 CASE(checks_leave_requests_to_the_engine_for_others)
+{
+	char namespace[16];
+
+	for (unsigned int i = 0; i < 300; i++) {
+		(void)snprintf(namespace, sizeof(namespace), "team-%u", i);
+		assert_int_equal(begins(f, namespace, i), i < 256);
+	}
+}
+
+CASE(checks_of_a_namespace_leave_places_for_others)
+{
+	for (unsigned int i = 0; i < 300; i++)
+		assert_int_equal(begins(f, "team-a", i), i < 86);
+	for (unsigned int i = 0; i < 50; i++)
+		assert_true(begins(f, "team-b", 1000 + i));
+	assert_int_equal(f->driver.n_checks, 86 + 50);
+	while (!LIST_EMPTY(&f->driver.healths) && f->driver.n_checks > 0) /* all of them are late */
+		assert_true(sd_event_run(f->driver.event, UNIT_LIMIT_US) > 0);
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(begins(f, "team-a", 2000 + i), i < 86);
+}
+
+CASE(a_check_with_output_without_end_has_failed)
 {
 	cleanup(json_decrefp) json_t *inspected =
 		json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health",
-			  "{\"argv\": [\"true\"], \"interval_ms\": 60000, \"timeout_ms\": 30000, "
-			  "\"retries\": 1}");
+			  "{\"namespace\": \"default\", \"argv\": [\"cat\"], \"interval_ms\": 60000, "
+			  "\"timeout_ms\": 3600000, \"retries\": 1}");
+	uint64_t begun_us = clock_monotonic_us();
+	uint8_t bytes[4096] = "";
 
-	for (unsigned int i = 0; i < 300; i++) {
-		char id[32];
-
-		(void)snprintf(id, sizeof(id), "%016x", i);
-		model.last[0] = '\0';
-		(void)look(f, inspected, id);
-		assert_int_equal(model.last[0] != '\0', i < 256);
-		model.done = NULL;
-	}
+	(void)look(f, inspected, "0123456789abcdef");
+	answer_last();
+	assert_string_equal(model.last, "POST /exec/0123456789abcdef/start");
+	for (size_t i = 0; i < 256; i++)
+		assert_true(model.data(bytes, sizeof(bytes), model.userdata));
+	assert_false(model.data(bytes, 1, model.userdata));
+	assert_true(sd_event_run(f->driver.event, UNIT_LIMIT_US) > 0);
+	assert_true(clock_monotonic_us() - begun_us < USEC_PER_SEC);
+	assert_int_equal(model.n_cancelled, 1);
+	assert_int_equal(f->driver.n_checks, 0);
+	assert_string_equal(look(f, inspected, "0123456789abcdef"), "unhealthy");
 }

@@ -1081,3 +1081,24 @@ TEST(containers_of_an_earlier_boot_are_leftovers)
 	assert_string_equal(json_string_value(json_array_get(json_object_get(filters, "label"), 0)),
 			    "dev.holdfast.node=prod/node-1");
 }
+
+TEST(a_check_counts_for_the_namespace_of_its_task)
+{
+	char *argv[] = {TEXT("true")};
+	Holdfast__Driver__V1__HealthCheck health = PB(holdfast__driver__v1__health_check, .n_argv = 1,
+						      .argv = argv, .interval_ms = 1000, .timeout_ms = 1000);
+	struct settings settings = read_settings(IMAGE);
+	cleanup(json_decrefp) json_t *body = NULL;
+	struct task_spec spec;
+	struct sample s;
+
+	fill(&s);
+	s.task.namespace_ = TEXT("team-a");
+	s.task.health = &health;
+	assert_ok(task_spec_read(&s.task, &spec, NULL));
+	body = container_of_task(&settings, &spec, &order, NULL);
+	assert_contains(
+		json_string_value(json_object_get(json_object_get(body, "Labels"), "dev.holdfast.health")),
+		"\"namespace\":\"team-a\"");
+	empty(&s);
+}
