@@ -46,6 +46,7 @@ struct task_stream {
 	char who[ACCESS_WHO_SIZE];
 	char node_id[NODE_ID_MAX + 1];
 	char alloc_id[UUID_TEXT_SIZE];
+	char namespace[NAMESPACE_MAX + 1];
 	struct rpc_call *caller; /* NULL: it has gone */
 	struct rpc_call *node;	 /* NULL: it has not come */
 	bool is_asked;		 /* the first message was taken */
@@ -119,14 +120,14 @@ static int on_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 
 /* ---- the caller's side ---- */
 
-/* The streams of a caller, however many connections it has. @node_id NULL: to all nodes. */
-static size_t count_streams(const struct server *server, const char *who, const char *node_id)
+/* The streams of a caller, however many connections it has. */
+static size_t count_streams(const struct server *server, const char *who)
 {
 	const struct task_stream *stream;
 	size_t n = 0;
 
 	LIST_FOREACH (stream, &server->task_streams, all)
-		n += str_eq(stream->who, who) && (!node_id || str_eq(stream->node_id, node_id));
+		n += str_eq(stream->who, who);
 	return n;
 }
 
@@ -136,7 +137,7 @@ static enum status check_room(const struct server *server, const char *who, stru
 	if (server->n_task_streams >= TASK_STREAMS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "%d streams to tasks are open; try again later", TASK_STREAMS_MAX);
-	if (count_streams(server, who, NULL) >= TASK_STREAMS_PER_CALLER_MAX)
+	if (count_streams(server, who) >= TASK_STREAMS_PER_CALLER_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "%s has %d streams to tasks, the most that one caller may have; end some",
 				 who, TASK_STREAMS_PER_CALLER_MAX);
@@ -237,6 +238,33 @@ static enum status check_offer(const struct alloc_entry *entry, const Holdfast__
 			 task->driver, entry->alloc.node_id, entry->alloc.node_id);
 }
 
+/* A namespace has at most as many streams to a node as it leaves, but each caller a first one. */
+static enum status check_node_room(const struct task_stream *stream, const struct alloc *alloc,
+				   struct error *err)
+{
+	const struct task_stream *other;
+	size_t n = 0, n_own = 0, n_namespace = 0;
+
+	LIST_FOREACH (other, &stream->server->task_streams, all) {
+		if (!str_eq(other->node_id, alloc->node_id))
+			continue;
+		n++;
+		n_own += str_eq(other->who, stream->who);
+		n_namespace += str_eq(other->namespace, alloc->namespace);
+	}
+	if (n_own >= TASK_STREAMS_PER_NODE_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%s has %d streams to tasks of node %s, the most that one caller may have; "
+				 "end some",
+				 stream->who, TASK_STREAMS_PER_NODE_MAX, alloc->node_id);
+	if (n + (n_own > 0 ? n_namespace : 0) >= TASK_STREAMS_OF_NODE_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%zu streams to tasks of node %s are open, %zu of them of namespace %s: end "
+				 "some, or try again later",
+				 n, alloc->node_id, n_namespace, alloc->namespace);
+	return STATUS_OK;
+}
+
 /* May the caller, and is there a node to ask? */
 static enum status find_alloc(struct task_stream *stream, const char *id, const char *task_name,
 			      const struct alloc_entry **ret,
@@ -258,17 +286,14 @@ static enum status find_alloc(struct task_stream *stream, const char *id, const 
 	if (!node_is_connected(entry->node))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "node %s of allocation %s is not connected",
 				 entry->alloc.node_id, entry->alloc.id);
-	if (count_streams(stream->server, stream->who, entry->alloc.node_id) >= TASK_STREAMS_PER_NODE_MAX)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%s has %d streams to tasks of node %s, the most that one caller may have; "
-				 "end some",
-				 stream->who, TASK_STREAMS_PER_NODE_MAX, entry->alloc.node_id);
+	TRY(check_node_room(stream, &entry->alloc, err));
 	if (stream->kind == KIND_EXEC)
 		status = check_offer(entry, *ret_task, err);
 	if (status != STATUS_OK)
 		return status;
 	(void)str_copy(stream->node_id, sizeof(stream->node_id), entry->alloc.node_id);
 	(void)str_copy(stream->alloc_id, sizeof(stream->alloc_id), entry->alloc.id);
+	(void)str_copy(stream->namespace, sizeof(stream->namespace), entry->alloc.namespace);
 	*ret = entry;
 	return STATUS_OK;
 }

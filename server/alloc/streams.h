@@ -11,7 +11,8 @@
 enum {
 	TASK_STREAMS_MAX = 1024, /* of all callers */
 	TASK_STREAMS_PER_CALLER_MAX = 128,
-	TASK_STREAMS_PER_NODE_MAX = 32,	    /* of one caller; a node takes 64 of all callers */
+	TASK_STREAMS_OF_NODE_MAX = 64,	    /* of all callers, as its agent has */
+	TASK_STREAMS_PER_NODE_MAX = 32,	    /* of one caller to one node */
 	TASK_STREAM_ARGS_MAX = 256,	    /* arguments of a command */
 	TASK_STREAM_COMMAND_MAX = 64 << 10, /* bytes of one */
 	TASK_STREAM_WAIT_MS = 15000,	    /* until its node comes */

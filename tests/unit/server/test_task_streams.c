@@ -87,17 +87,32 @@ static void open_end(struct end *end, struct rpc_client *client, const ProtobufC
 	assert_int_equal(rpc_stream_send(end->stream, first, NULL), STATUS_OK);
 }
 
-static void begin_with(struct fixture *f, bool has_exec)
+static void run(struct fixture *f, const char *id, const char *namespace)
 {
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
 	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
-	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
-	Holdfast__V1__NodeDriver *drivers[] = {&driver};
 	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
 	Holdfast__Driver__V1__TaskConfig *tasks[] = {&task};
 
-	driver.name = task.driver = text("container");
+	task.driver = text("container");
+	task.task = text("web");
+	alloc.id = text(id);
+	alloc.namespace_ = text(namespace);
+	alloc.name = text("app");
+	alloc.node_id = text("n1");
+	alloc.tasks = tasks;
+	alloc.n_tasks = 1;
+	request.allocation = &alloc;
+	assert_int_equal(call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL), STATUS_OK);
+}
+
+static void begin_with(struct fixture *f, bool has_exec)
+{
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__V1__NodeDriver *drivers[] = {&driver};
+
+	driver.name = text("container");
 	driver.healthy = true;
 	driver.capabilities = &offer;
 	offer.exec_streaming = has_exec;
@@ -106,14 +121,7 @@ static void begin_with(struct fixture *f, bool has_exec)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	f->n1.n_drivers = 0;
-	task.task = text("web");
-	alloc.id = text(ALLOC_1);
-	alloc.name = text("app");
-	alloc.node_id = text("n1");
-	alloc.tasks = tasks;
-	alloc.n_tasks = 1;
-	request.allocation = &alloc;
-	assert_int_equal(call(&f->operator, ALLOCS, "Run", &request.base, NULL, NULL), STATUS_OK);
+	run(f, ALLOC_1, "");
 	UNTIL(f, f->n1.runs == 1);
 }
 
@@ -624,6 +632,55 @@ CLUSTER_TEST(one_caller_does_not_take_all_streams_of_a_node)
 	rpc_stream_cancel(end.stream);
 	for (size_t i = 0; i < N; i++)
 		rpc_stream_cancel(ends[i].stream);
+	caller_release(&another);
+}
+
+/* Opens streams of logs until one is refused, or @max are open; returns how many are. */
+static size_t fill_node(struct fixture *f, struct rpc_client *client, struct end *ends, size_t max,
+			const char *alloc)
+{
+	Holdfast__V1__AllocationLogsRequest request = V1(allocation_logs_request, .id = text(alloc));
+	int before = f->n1.streams_wanted;
+	size_t n = 0;
+
+	for (; n < max; n++) {
+		open_end(&ends[n], client, ALLOCS, "Logs", &request.base);
+		UNTIL(f, ends[n].is_closed || f->n1.streams_wanted == before + (int)n + 1);
+		if (!ends[n].is_closed)
+			continue;
+		assert_int_equal(ends[n].status, STATUS_RESOURCE_EXHAUSTED);
+		break;
+	}
+	return n;
+}
+
+CLUSTER_TEST(a_namespace_does_not_take_all_streams_of_a_node)
+{
+	enum { N = TASK_STREAMS_PER_NODE_MAX, FIRST = 16 };
+	static struct end ends[N], others[N], firsts[FIRST], more;
+	struct caller_client another, callers[FIRST];
+
+	begin(f);
+	run(f, ALLOC_2, "team");
+	UNTIL(f, f->n1.runs == 2);
+	caller_init(&another, f, "holdfast://c1/operator/another", NULL);
+	assert_int_equal(fill_node(f, f->operator.client, ends, N, ALLOC_1), N);
+	assert_int_equal(fill_node(f, another.client, others, N, ALLOC_1), 1);
+	assert_contains(others[1].why,
+			"33 streams to tasks of node n1 are open, 33 of them of namespace default");
+	assert_int_equal(fill_node(f, another.client, others + 1, N - 1, ALLOC_2),
+			 16); /* 49, and 15 are left */
+	for (size_t i = 0; i < FIRST; i++) {
+		char uri[64];
+
+		(void)str_format(uri, sizeof(uri), "holdfast://c1/operator/o%zu", i);
+		caller_init(&callers[i], f, uri, NULL);
+		assert_int_equal(fill_node(f, callers[i].client, &firsts[i], 1, ALLOC_1), i < FIRST - 1);
+		if (i == 0)
+			assert_int_equal(fill_node(f, callers[i].client, &more, 1, ALLOC_1), 0);
+	}
+	for (size_t i = 0; i < FIRST; i++)
+		caller_release(&callers[i]);
 	caller_release(&another);
 }
 
