@@ -5,8 +5,10 @@
 # Asked by maintainer scripts and by ./dev uninstall before anything is taken away.
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/cmake/debian/holdfast-in-use
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/holdfast COMPONENT mounthelper)
-install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/holdfast-mounthelper.logrotate
-  DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/logrotate.d RENAME holdfast-mounthelper COMPONENT mounthelper)
+foreach(component mounthelper driver-container)
+  install(FILES ${PROJECT_SOURCE_DIR}/cmake/debian/holdfast-${component}.logrotate
+    DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/logrotate.d RENAME holdfast-${component} COMPONENT ${component})
+endforeach()
 
 option(HOLDFAST_PACKAGES "Install what only packages have, for cpack -G DEB" OFF)
 if(NOT HOLDFAST_PACKAGES)
@@ -64,6 +66,7 @@ mounthelper.")
 
 set(CPACK_DEBIAN_DRIVER-CONTAINER_PACKAGE_DEPENDS "${service_manager}, holdfast-agent ${same}")
 set(CPACK_DEBIAN_DRIVER-CONTAINER_PACKAGE_RECOMMENDS "podman | docker.io")
+set(CPACK_DEBIAN_DRIVER-CONTAINER_PACKAGE_SUGGESTS "logrotate")
 set(CPACK_DEBIAN_DRIVER-CONTAINER_DESCRIPTION "driver of containers of Holdfast, storage for hardened nodes
 ${what_holdfast_is}This is the driver that runs tasks of allocations as containers on their
 volumes, with podman or Docker: what the claim server ordered and root's file

@@ -14,6 +14,7 @@
 #include <order.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 enum { REFUSALS_PER_S = 1, REFUSALS_BURST = 200, REPEATS_BURST = 200 };
 #define REPEAT_COST_US (10 * USEC_PER_SEC)
@@ -79,6 +80,27 @@ static struct repeats *repeats_of(struct trail *trail, const uint8_t *alloc, uin
 	return repeats;
 }
 
+/* Finds the end of the chain in the file that logrotate(8) moved away, if the new one is still empty. */
+static void find_head(struct trail *trail)
+{
+	char path[PATH_MAX + 2], tail[4 * CHAIN_LOG_LINE_MAX];
+	off_t size = lseek(trail->log.read_fd, 0, SEEK_END);
+	struct chain_log_end end;
+
+	if (size != 0 || str_format(path, sizeof(path), "%s.1", trail->path) < 0)
+		return;
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	size_t n;
+
+	size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	n = size > (off_t)sizeof(tail) ? sizeof(tail) : (size_t)size;
+	if (size <= 0 || pread(fd, tail, n, size - (off_t)n) != (ssize_t)n ||
+	    chain_log_read_end(tail, n, (off_t)n == size, digest, &end) < 0)
+		return;
+	trail->head.rec = end.rec;
+	memcpy(trail->head.digest, end.digest[0], sizeof(trail->head.digest));
+}
+
 enum status trail_open(const char *folder, const char *cluster, const char *node, struct trail **ret,
 		       struct error *err)
 {
@@ -96,6 +118,7 @@ enum status trail_open(const char *folder, const char *cluster, const char *node
 		return error_set(err, status_from_errno(errno), errno,
 				 "open the trail in %s (state_dir), which has to be the driver's own",
 				 folder);
+	find_head(trail);
 	keyline_words(&trail->log.origin, "cluster", cluster, "node", node, "driver", "container");
 	rate_init(&trail->refusals, REFUSALS_PER_S, REFUSALS_BURST, clock_monotonic_us());
 	*ret = TAKE_PTR(trail);
@@ -133,10 +156,34 @@ bool trail_has_room_again(struct trail *trail, const uint8_t *alloc, uint64_t no
 	return repeats && rate_take(&repeats->rate, now_us);
 }
 
+/* If logrotate(8) made a new file, the chain continues there. A deleted one is an error of the next record.
+ */
+static void follow_rotation(struct trail *trail)
+{
+	struct stat named, open_one;
+
+	if (lstat(trail->path, &named) < 0 || fstat(trail->log.read_fd, &open_one) < 0 ||
+	    (named.st_ino == open_one.st_ino && named.st_dev == open_one.st_dev))
+		return;
+	cleanup_close int fd = open(trail->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_close int read_fd = open(trail->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0 || read_fd < 0)
+		return;
+	close_fdp(&trail->log.fd);
+	close_fdp(&trail->log.read_fd);
+	trail->log.fd = TAKE_FD(fd);
+	trail->log.read_fd = TAKE_FD(read_fd);
+	trail->log.known_size = 0;
+}
+
 enum status trail_write(struct trail *trail, const struct keyline *record, struct error *err)
 {
 	uint64_t rec = 0;
-	int r = chain_log_append(&trail->log, record, &rec);
+	int r;
+
+	follow_rotation(trail);
+	r = chain_log_append(&trail->log, record, &rec);
 
 	chain_log_settle(&trail->log);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", trail->path) : STATUS_OK;

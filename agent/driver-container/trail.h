@@ -25,5 +25,5 @@ bool trail_has_room(struct trail *trail, uint64_t now_us, uint64_t *ret_skipped)
  * @alloc of ORDER_UUID_SIZE bytes */
 bool trail_has_room_again(struct trail *trail, const uint8_t *alloc, uint64_t now_us);
 
-/** Durable when it returns STATUS_OK. */
+/** Durable when it returns STATUS_OK. Continues in the file that has the trail's name by then. */
 enum status trail_write(struct trail *trail, const struct keyline *record, struct error *err);

@@ -8,6 +8,7 @@
 #include "access/caller.h"
 #include "alloc/orders.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "model/message.h"
@@ -24,6 +25,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+/* Limits of commands on a node: of one caller, and of all. */
+enum { CALLER_EXECS_BURST = 200, NODE_EXECS_BURST = 1000 };
+#define CALLER_EXEC_COST_US (USEC_PER_SEC / 2)
+#define NODE_EXEC_COST_US (USEC_PER_SEC / 10)
 
 enum kind { KIND_EXEC, KIND_LOGS, KIND_STATS, KIND_N };
 
@@ -265,6 +271,27 @@ static enum status check_node_room(const struct task_stream *stream, const struc
 	return STATUS_OK;
 }
 
+/* Each command is on record at the server and on its node, and the node keeps its order for ten minutes. */
+static enum status check_exec_rate(struct task_stream *stream, struct node_entry *node, struct error *err)
+{
+	uint64_t key = str_hash(str_hash(0, stream->who), stream->node_id);
+	uint64_t now_us = clock_monotonic_us();
+	char more[RATE_MORE_SIZE];
+
+	if (!rate_take_counted(&stream->server->execs[key % ARRAY_SIZE(stream->server->execs)],
+			       CALLER_EXEC_COST_US, CALLER_EXECS_BURST, now_us, more))
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"%s starts more than two commands a second in tasks of node %s; wait, or run "
+			"several in one command",
+			stream->who, stream->node_id);
+	if (!rate_take_counted(&node->execs, NODE_EXEC_COST_US, NODE_EXECS_BURST, now_us, more))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "more than ten commands a second start in tasks of node %s; try again later",
+				 stream->node_id);
+	return STATUS_OK;
+}
+
 /* May the caller, and is there a node to ask? */
 static enum status find_alloc(struct task_stream *stream, const char *id, const char *task_name,
 			      const struct alloc_entry **ret,
@@ -449,6 +476,8 @@ static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__Ex
 	ProtobufCMessage *wanted;
 	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
+	if (status == STATUS_OK)
+		status = check_exec_rate(stream, entry->node, err);
 	if (status == STATUS_OK)
 		status = order_command(stream, entry, task, request->command, &wanted, err);
 	if (status != STATUS_OK) {

@@ -314,7 +314,7 @@ class Life(unittest.TestCase):
         self.assertEqual(processes(), {})
         for path in ("/etc/holdfast", "/var/lib/holdfast", "/var/log/holdfast", "/run/holdfast-mount", HELPER, "/var/lib/holdfast-driver",
                      "/var/lib/holdfast-volumes", "/var/lib/private/holdfast-volumes",
-                     "/etc/logrotate.d/holdfast-mounthelper", *glob.glob("/etc/credstore/holdfast.*")):  # fmt: skip
+                     "/etc/logrotate.d/holdfast-mounthelper", "/etc/logrotate.d/holdfast-driver-container", *glob.glob("/etc/credstore/holdfast.*")):  # fmt: skip
             self.assertFalse(os.path.lexists(path), path)
         self.assertEqual(overrides(), "")
         for account in ("holdfast", "holdfast-driver", "holdfast-mount", "holdfast-server"):

@@ -477,6 +477,79 @@ CASE(a_container_that_differs_is_recorded_among_refusals_without_end)
 	assert_int_equal(end_trail(driver.trail, f->folder, "reason=made"), 1);
 }
 
+static void write_record(struct trail *trail, const char *word)
+{
+	struct keyline record = KEYLINE_INIT;
+
+	keyline_words(&record, "res", word);
+	assert_ok(trail_write(trail, &record, NULL));
+}
+
+CASE(the_trail_continues_in_the_file_that_logrotate_makes)
+{
+	char path[FOLDER_SIZE + 16], moved[FOLDER_SIZE + 16], line[1024] = "";
+	struct trail *trail = NULL;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/trail.log", f->folder);
+	(void)snprintf(moved, sizeof(moved), "%s/trail.log.1", f->folder);
+	assert_ok(trail_open(f->folder, "prod", "node-1", &trail, NULL));
+	write_record(trail, "first");
+	assert_int_equal(rename(path, moved), 0);
+	write_record(trail, "moved"); /* the new file is not there yet */
+	assert_int_equal(close(creat(path, 0640)), 0);
+	write_record(trail, "third");
+	write_record(trail, "fourth");
+	file = NON_NULL(fopen(path, "re"));
+	assert_non_null(fgets(line, sizeof(line), file));
+	assert_contains(line, " rec=3 ");
+	assert_contains(line, " res=third head=rotated ");
+	assert_non_null(fgets(line, sizeof(line), file));
+	assert_contains(line, " rec=4 ");
+	assert_null(strstr(line, "head="));
+	(void)fclose(file);
+	assert_int_equal(unlink(moved), 0);
+	(void)end_trail(trail, f->folder, "");
+}
+
+CASE(a_driver_that_starts_after_a_rotation_continues_the_chain)
+{
+	char path[FOLDER_SIZE + 16], moved[FOLDER_SIZE + 16];
+	struct trail *trail = NULL;
+
+	(void)snprintf(path, sizeof(path), "%s/trail.log", f->folder);
+	(void)snprintf(moved, sizeof(moved), "%s/trail.log.1", f->folder);
+	assert_ok(trail_open(f->folder, "prod", "node-1", &trail, NULL));
+	for (size_t i = 0; i < 100; i++)
+		write_record(trail, "before");
+	trail_free(trail);
+	assert_int_equal(rename(path, moved), 0);
+	assert_ok(trail_open(f->folder, "prod", "node-1", &trail, NULL));
+	write_record(trail, "after");
+	assert_int_equal(unlink(moved), 0);
+	assert_int_equal(end_trail(trail, f->folder,
+				   " rec=101 cluster=prod node=node-1 driver=container "
+				   "res=after head=rotated prev="),
+			 1);
+}
+
+CASE(a_trail_that_was_deleted_takes_no_record)
+{
+	struct keyline record = KEYLINE_INIT;
+	char path[FOLDER_SIZE + 16];
+	struct trail *trail = NULL;
+
+	assert_ok(trail_open(f->folder, "prod", "node-1", &trail, NULL));
+	write_record(trail, "first");
+	(void)snprintf(path, sizeof(path), "%s/trail.log", f->folder);
+	assert_int_equal(unlink(path), 0);
+	keyline_words(&record, "res", "second");
+	assert_int_not_equal(trail_write(trail, &record, NULL), STATUS_OK);
+	trail_free(trail);
+	(void)snprintf(path, sizeof(path), "%s/trail.lock", f->folder);
+	assert_int_equal(unlink(path), 0);
+}
+
 CASE(refusals_without_end_do_not_fill_the_disk)
 {
 	enum { FLOOD = 1000, MOST = 200 };

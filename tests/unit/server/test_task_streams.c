@@ -684,6 +684,45 @@ CLUSTER_TEST(a_namespace_does_not_take_all_streams_of_a_node)
 	caller_release(&another);
 }
 
+/* Opens a command and ends it when its node is asked; returns STATUS_OK, or the status of its refusal. */
+static enum status try_exec(struct fixture *f, struct rpc_client *client, struct end *end)
+{
+	int before = f->n1.streams_wanted;
+	size_t n = f->server->n_task_streams;
+
+	open_exec_by(client, end, ALLOC_1, "web");
+	UNTIL(f, end->is_closed || f->n1.streams_wanted > before);
+	if (end->is_closed)
+		return end->status;
+	rpc_stream_cancel(end->stream);
+	UNTIL(f, f->server->n_task_streams == n);
+	return STATUS_OK;
+}
+
+CLUSTER_TEST(commands_without_end_are_refused_on_their_node)
+{
+	struct caller_client another;
+	struct node_entry *node;
+	struct end end;
+	int n = 0;
+
+	begin(f);
+	caller_init(&another, f, "holdfast://c1/operator/another", NULL);
+	while (n < 300 && try_exec(f, f->operator.client, &end) == STATUS_OK)
+		n++;
+	assert_in_range(n, 200, 220);
+	assert_int_equal(end.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(end.why, "starts more than two commands a second in tasks of node n1; wait");
+	assert_ok(try_exec(f, another.client, &end));
+	unit_clock_advance(USEC_PER_SEC);
+	assert_ok(try_exec(f, f->operator.client, &end));
+	node = NON_NULL(state_node(&f->server->state, "n1"));
+	node->execs.rate.paid_us = clock_monotonic_us() + node->execs.rate.most_us;
+	assert_int_equal(try_exec(f, another.client, &end), STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(end.why, "more than ten commands a second start in tasks of node n1");
+	caller_release(&another);
+}
+
 /* A server that follows has places only for so many, and holds each as long as this one does. */
 TEST_ON(only_a_node_opens_the_other_side, struct fixture, f, setup_acl, teardown)
 {
