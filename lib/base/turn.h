@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Turns of those that share something, in the order of their names: namespaces, so that the many requests of
- * one delay another by one turn. */
+/* Turns in the order of names: many requests under one name delay those under another by one turn. */
 
 /** Compares @a and @b as strcmp() does, by whose turn comes first when @last had the last one: turns begin
  * behind @last, go on at the first name, and end at @last itself. */

@@ -51,7 +51,7 @@ bool history_is_lost(struct server *server)
 
 	return epoch && epoch->lost_history &&
 	       (server->state.n_unreported > 0 || history_missing_nodes(server) > 0 ||
-		replaced_count(server) > 0);
+		replaced_next(server, NULL) != NULL);
 }
 
 uint64_t history_nodes(struct server *server)
