@@ -19,12 +19,14 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <limits.h>
 #include <openssl/sha.h>
+#include <semaphore.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
 /* The thread of a restore waits in it while the test continues. */
 static atomic_bool is_held, has_begun;
+static sem_t goes_on;
 
 enum status __real_copy_digest(const char *path, uint8_t sha256[static COPY_SHA256_SIZE], uint64_t *ret_size,
 			       struct error *err);
@@ -34,8 +36,8 @@ enum status __wrap_copy_digest(const char *path, uint8_t sha256[static COPY_SHA2
 			       struct error *err)
 {
 	has_begun = true;
-	while (is_held)
-		(void)usleep(1000);
+	if (is_held)
+		(void)sem_wait(&goes_on);
 	return __real_copy_digest(path, sha256, ret_size, err);
 }
 
@@ -372,6 +374,7 @@ CLUSTER_TEST(while_a_restore_is_applied_no_node_is_registered)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	take_copy(f, &copy);
 	send_copy(f, &copy, id);
+	assert_int_equal(sem_init(&goes_on, 0, 0), 0);
 	is_held = true;
 	has_begun = false;
 	assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor, "ApplyRestore",
@@ -379,6 +382,7 @@ CLUSTER_TEST(while_a_restore_is_applied_no_node_is_registered)
 	UNTIL(f, has_begun);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	is_held = false;
+	assert_int_equal(sem_post(&goes_on), 0);
 	assert_false(f->n2.welcomed);
 	assert_int_equal(f->n2.closed_status, STATUS_UNAVAILABLE);
 	UNTIL(f, f->server->restarting);
