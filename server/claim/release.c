@@ -638,51 +638,62 @@ static int64_t next_attempt(const struct claim_entry *entry, int64_t now_ms)
 	return now_ms + ((int64_t)at_us - (int64_t)clock_monotonic_us()) / (int64_t)USEC_PER_MSEC;
 }
 
+/* What decides whom @claim waits for. @node, @alloc and @entry: its own, NULL for unknown ones. */
+static struct holder holder_facts(struct server *server, const struct claim *claim,
+				  const struct node_entry *node, const struct alloc_entry *alloc,
+				  const struct claim_entry *entry)
+{
+	return (struct holder){
+		.is_connected = node && node_is_connected(node),
+		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
+		/* a claim keeps an entry for its node, which then has no record of its own */
+		.is_purged = !node || node->node.boot_id[0] == '\0',
+		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
+		.waits_for_other = entry && claim->state == CLAIM_NODE_DETACHED &&
+				   release_next(server, entry) == RELEASE_WAIT_SIBLING,
+	};
+}
+
 struct holder claim_holder(struct server *server, const struct claim *claim)
 {
 	const struct node_entry *node = state_node(&server->state, claim->node_id);
 	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
 	const struct drain *drain = node ? &node->node.drain : NULL;
 	const struct claim_entry *entry = state_claim(&server->state, claim->id);
+	struct holder holder = holder_facts(server, claim, node, alloc, entry);
 
-	return (struct holder){
-		.is_connected = node && node_is_connected(node),
-		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
-		.doing = alloc && (alloc->alloc.client_status == CLIENT_PENDING ||
-				   (alloc->alloc.desired_status == DESIRED_STOP &&
-				    !alloc_is_client_terminal(&alloc->alloc)))
-				 ? alloc->alloc.client_description
-				 : NULL,
-		.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0,
-		/* a claim keeps an entry for its node, which then has no record of its own */
-		.is_purged = !node || node->node.boot_id[0] == '\0',
-		.must_report = node && node->is_unreported,
-		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
-		.disk = node ? node_disk_of(&node->node) : NODE_DISK_ROOM,
-		.disk_path = node ? node->node.disk_path : "",
-		.can_fence = entry && fence_is_possible(server, entry),
-		.can_power_fence = server->can_power_fence && node && !claim->other_machine &&
+	holder.doing = alloc && (alloc->alloc.client_status == CLIENT_PENDING ||
+				 (holder.is_stopping && !alloc_is_client_terminal(&alloc->alloc)))
+			       ? alloc->alloc.client_description
+			       : NULL;
+	holder.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0;
+	holder.must_report = node && node->is_unreported;
+	holder.disk = node ? node_disk_of(&node->node) : NODE_DISK_ROOM;
+	holder.disk_path = node ? node->node.disk_path : "";
+	holder.can_fence = entry && fence_is_possible(server, entry);
+	holder.can_power_fence = server->can_power_fence && node && !claim->other_machine &&
+				 str_eq(node->node.boot_id, claim->boot_id) &&
+				 server->can_power_fence(server, claim->node_id);
+	holder.can_network_fence = server->can_network_fence && node &&
 				   str_eq(node->node.boot_id, claim->boot_id) &&
-				   server->can_power_fence(server, claim->node_id),
-		.can_network_fence = server->can_network_fence && node &&
-				     str_eq(node->node.boot_id, claim->boot_id) &&
-				     server->can_network_fence(server, claim->node_id, claim->plugin_id),
-		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
-		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
-		.next_attempt_ms = next_attempt(entry, clock_realtime_ms()),
-		.waits_for_other = entry && claim->state == CLAIM_NODE_DETACHED &&
-				   release_next(server, entry) == RELEASE_WAIT_SIBLING,
-	};
+				   server->can_network_fence(server, claim->node_id, claim->plugin_id);
+	holder.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC;
+	holder.disconnected_ms = node && !holder.is_connected ? node->node.disconnected_ms : 0;
+	holder.next_attempt_ms = next_attempt(entry, clock_realtime_ms());
+	return holder;
 }
 
 static void count_wait(struct releases *releases, struct claim_entry *entry)
 {
-	struct holder holder = claim_holder(releases->server, &entry->claim);
-	enum explain_actor actor = explain_actor(&entry->claim, &holder);
+	struct server *server = releases->server;
+	const struct claim *claim = &entry->claim;
+	struct holder holder = holder_facts(server, claim, entry->node,
+					    state_alloc(&server->state, claim->allocation_id), entry);
+	enum explain_actor actor = explain_actor(claim, &holder);
 	struct release_waits *waits = &releases->waits;
 	int64_t *since_ms = &waits->since_ms[actor];
 
-	note_wait(&entry->work, &entry->claim, actor, clock_realtime_ms());
+	note_wait(&entry->work, claim, actor, clock_realtime_ms());
 	waits->n[actor]++;
 	if (*since_ms == 0 || entry->work.waits_since_ms < *since_ms)
 		*since_ms = entry->work.waits_since_ms;
