@@ -151,8 +151,10 @@ static void print_drivers(struct server *server, struct strbuf *to)
 
 static void print_objects(struct server *server, struct strbuf *to)
 {
-	const struct state *state = &server->state;
+	struct state *state = &server->state;
+	uint64_t percent;
 
+	(void)namespaces_fullest(&state->namespaces, &percent);
 	scrape_one(to, "volumes", "gauge", "Registered volumes.", state->n_volumes);
 	scrape_head(to, "claims", "gauge",
 		    "Claims by state; those that are freed are history, and not counted.");
@@ -161,9 +163,7 @@ static void print_objects(struct server *server, struct strbuf *to)
 				state->n_claims_by[i]);
 	scrape_one(to, "volumes_held_twice", "gauge",
 		   "Volumes of which more is mounted than their access mode allows: by a claim that was "
-		   "freed, or "
-		   "by two "
-		   "writers; see operations.",
+		   "freed, or by two writers; see operations.",
 		   state->n_volumes_held_twice);
 	scrape_one(to, "releases_waiting", "gauge",
 		   "Claims on their way to be freed, from the moment on when their work was ordered to stop.",
@@ -176,6 +176,9 @@ static void print_objects(struct server *server, struct strbuf *to)
 	scrape_one(to, "revocations", "gauge",
 		   "Entries of the list of revoked certificates; 8192 are the most.",
 		   revocations_count(server));
+	scrape_one(to, "namespace_memory_percent_max", "gauge",
+		   "Share of namespace_memory that the largest namespace takes; at 87 it gets nothing new.",
+		   percent);
 	scrape_one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
 }
 

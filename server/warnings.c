@@ -22,6 +22,7 @@
 #include "state/change.h"
 #include "state/disk.h"
 #include "state/keys.h"
+#include "state/namespaces.h"
 #include "state/records.h"
 #include "state/stall.h"
 #include "volume/schedules.h"
@@ -38,6 +39,7 @@ enum {
 	DAYS_MS = 24 * 3600 * 1000,
 	BACKUP_OLD_DAYS = 2, /* these two as in docs/prometheus */
 	NODE_CERTIFICATE_DAYS = 2,
+	NAMESPACE_FULL_PERCENT = 75, /* as in docs/prometheus; new work is refused at 87 */
 };
 
 struct warnings {
@@ -148,6 +150,22 @@ static bool held_twice_warning(struct server *server, char ret[static WARNING_SI
 	return true;
 }
 
+static bool namespace_warning(struct server *server, char ret[static WARNING_SIZE])
+{
+	uint64_t percent;
+	const struct namespace_entry *fullest = namespaces_fullest(&server->state.namespaces, &percent);
+
+	if (percent <= NAMESPACE_FULL_PERCENT)
+		return false;
+	(void)str_format(ret, WARNING_SIZE,
+			 "namespace %s takes %" PRIu64
+			 " percent of its memory of the server; beyond 87 it gets "
+			 "nothing new: remove some, for example with holdfast job stop --purge, or raise "
+			 "namespace_memory in holdfast-server.hcl(5)",
+			 fullest->name, percent);
+	return true;
+}
+
 static bool fencer_warning(struct server *server, char ret[static WARNING_SIZE])
 {
 	return fencers_warning(server->fencers, ret);
@@ -230,6 +248,7 @@ static const struct {
 	[WARNING_CA] = {"ca", certificate_ca_warning, BOTH},
 	[WARNING_TOKENS] = {"tokens", tokens_warning, BOTH},
 	[WARNING_REVOCATIONS] = {"revocations", revocations_warning, BOTH},
+	[WARNING_NAMESPACES] = {"namespaces", namespace_warning, BOTH},
 	[WARNING_KEY_ROTATION] = {"key-rotation", key_rotation_warning, BOTH},
 	[WARNING_DISK] = {"disk", full_warning, STATUS_ONLY},
 	[WARNING_MARK] = {"mark", mark_warning, BOTH},

@@ -62,6 +62,18 @@ enum status namespaces_check_room(struct namespaces *namespaces, const char *nam
 			 (size_t)max >> MIB_SHIFT);
 }
 
+const struct namespace_entry *namespaces_fullest(struct namespaces *namespaces, uint64_t *ret_percent)
+{
+	const struct namespace_entry *fullest = NULL;
+	struct namespace_entry *entry;
+
+	RB_FOREACH (entry, namespace_tree, &namespaces->by_name)
+		if (!fullest || entry->bytes > fullest->bytes)
+			fullest = entry;
+	*ret_percent = fullest ? (uint64_t)fullest->bytes * 100 / *namespaces->max : 0;
+	return fullest;
+}
+
 size_t namespaces_ended_surplus(struct namespaces *namespaces, const char *name)
 {
 	const struct namespace_entry *entry = namespaces_find(namespaces, name);

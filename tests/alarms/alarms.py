@@ -55,6 +55,7 @@ SCENARIOS = {
     "a power switch does not answer": ({'holdfast_power_switches{status="failing"}': "1"}, "10m", "HoldfastFencerAway"),
     "a fence proved nothing": ({"holdfast_fences_unproved": "1"}, "1m", "HoldfastFenceUnproved"),
     "a node cannot be fenced": ({"holdfast_fence_clients_refused": "1"}, "1m", "HoldfastFenceClientsRefused"),
+    "a namespace fills": ({"holdfast_namespace_memory_percent_max": "76"}, "1m", "HoldfastNamespaceFills"),
     "scheduled snapshots fail": ({"holdfast_snapshot_schedules_failing": "1"}, "2h", "HoldfastSnapshotsFail"),
     "a clock is wrong": ({"holdfast_nodes_clock_off": "1"}, "1m", "HoldfastClockWrong"),
     "the store went back": ({"holdfast_history_lost": "1"}, "1m", "HoldfastHistoryLost"),

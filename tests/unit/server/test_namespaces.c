@@ -5,6 +5,7 @@
 #include "gc.h"
 #include "submission.h"
 #include "unit.h"
+#include "warnings.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -94,11 +95,17 @@ CLUSTER_TEST(a_full_namespace_gets_no_new_job_and_others_do)
 {
 	static struct many_words many;
 	struct submission s;
+	char warning[WARNING_SIZE];
 	struct error err;
 	size_t n;
 
 	make_paused(f, &s, &many);
+	assert_int_equal(metric_of(f, "namespace_memory_percent_max"), 0);
+	assert_false(warning_text(f->server, WARNING_NAMESPACES, warning));
 	n = fill_with_jobs(f, &s, &err);
+	assert_in_range(metric_of(f, "namespace_memory_percent_max"), 88, 99);
+	assert_true(warning_text(f->server, WARNING_NAMESPACES, warning));
+	assert_non_null(strstr(warning, "namespace default takes "));
 	assert_in_range(n, 4, JOBS_MANY - 1); /* counted as they are in memory */
 	assert_in_range(bytes_of(f), LIMIT - SHARE, LIMIT);
 	assert_non_null(strstr(err.msg, "namespace default has no room for new ones"));
