@@ -638,7 +638,7 @@ static int64_t next_attempt(const struct claim_entry *entry, int64_t now_ms)
 	return now_ms + ((int64_t)at_us - (int64_t)clock_monotonic_us()) / (int64_t)USEC_PER_MSEC;
 }
 
-/* What decides whom @claim waits for. @node, @alloc and @entry: its own, NULL for unknown ones. */
+/* The facts that decide whom @claim waits for. @node, @alloc and @entry: its own, NULL for unknown ones. */
 static struct holder holder_facts(struct server *server, const struct claim *claim,
 				  const struct node_entry *node, const struct alloc_entry *alloc,
 				  const struct claim_entry *entry)

@@ -37,7 +37,8 @@ bool namespaces_charge(struct namespaces *namespaces, const char *name, size_t b
 enum status namespaces_check_room(struct namespaces *namespaces, const char *name, bool is_new,
 				  struct error *err);
 
-/** The one that takes most; NULL: none takes any. @ret_percent: its share of the limit. Walks all of them. */
+/** The one that takes most, or NULL while nothing is stored. @ret_percent: its share of the limit. Walks them
+ * all. */
 const struct namespace_entry *namespaces_fullest(struct namespaces *namespaces, uint64_t *ret_percent);
 
 /** Returns how many bytes its allocations that ended take beyond their share. */
