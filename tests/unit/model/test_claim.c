@@ -20,19 +20,26 @@ static struct claim attached_claim(enum claim_state state)
 
 TEST(modes_boot_and_provider_node_stay_through_every_step)
 {
-	static const enum claim_event_type way[] = {
-		CLAIM_EVENT_MOUNTED,  CLAIM_EVENT_WORK_ENDED,	       CLAIM_EVENT_NODE_FAILED,
-		CLAIM_EVENT_EVIDENCE, CLAIM_EVENT_CONTROLLER_DETACHED, CLAIM_EVENT_FREE};
+	static const struct {
+		enum claim_event_type type;
+		enum claim_state state;
+	} way[] = {{CLAIM_EVENT_MOUNTED, CLAIM_TAKEN},
+		   {CLAIM_EVENT_WORK_ENDED, CLAIM_UNPUBLISHING},
+		   {CLAIM_EVENT_NODE_FAILED, CLAIM_UNPUBLISHING},
+		   {CLAIM_EVENT_EVIDENCE, CLAIM_NODE_DETACHED},
+		   {CLAIM_EVENT_CONTROLLER_DETACHED, CLAIM_CONTROLLER_DETACHED},
+		   {CLAIM_EVENT_FREE, CLAIM_FREED}};
 	struct claim first = a_claim(CLAIM_RESERVED);
 	struct claim claim = first;
 
 	for (size_t i = 0; i < ARRAY_SIZE(way); i++) {
-		struct claim_event ev = event(way[i]);
+		struct claim_event ev = event(way[i].type);
 		bool changed = false;
 
 		ev.evidence = EVIDENCE_RECEIPT;
 		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
 		assert_true(changed);
+		assert_int_equal(claim.state, way[i].state);
 		assert_int_equal(claim.mode, first.mode);
 		assert_int_equal(claim.access_mode, first.access_mode);
 		assert_int_equal(claim.attachment_mode, first.attachment_mode);
@@ -41,7 +48,6 @@ TEST(modes_boot_and_provider_node_stay_through_every_step)
 		assert_string_equal(claim.external_node_id, first.external_node_id);
 		assert_string_equal(claim.node_id, first.node_id);
 	}
-	assert_int_equal(claim.state, CLAIM_FREED);
 	assert_int_equal(claim.evidence, EVIDENCE_RECEIPT);
 	assert_false(claim_is_live(&claim));
 }
