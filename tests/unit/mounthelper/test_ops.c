@@ -36,12 +36,18 @@ TEST_FIXTURE(a_volume_lives_from_stage_to_unstage, setup, teardown)
 
 TEST_FIXTURE(every_request_may_be_repeated, setup, teardown)
 {
+	struct mh_publish second = fixture_publish();
+
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_ALREADY);
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
+	second.slot++; /* with it the folder of the allocation stays */
+	ASSERT_REPLY(publish(second), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_ALREADY);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", second.slot)), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_ALREADY);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);

@@ -265,6 +265,21 @@ CASE(many_identities_together_stay_within_the_budget_of_all_and_newcomers_get_on
 	everything_is_released(world);
 }
 
+CASE(an_identity_that_holds_more_than_is_left_gets_nothing_of_it)
+{
+	struct hog *hog = hog_new(world, HOG);
+
+	for (size_t i = 0; i < 8; i++)
+		hog_ask(hog, "huge");
+	world->server->limits.total_bytes = world->server->held_bytes + 2 * ANSWER;
+	assert_in_range(world->server->held_bytes, 3 * ANSWER, ONE_MAX - 2 * ANSWER);
+	hog_ask(hog, "huge");
+	assert_error(n_reported, 1, told, "uid 4000");
+	others_get_on(world, OTHER);
+	hog_free(hog);
+	everything_is_released(world);
+}
+
 CASE(the_largest_holder_is_closed_when_all_hold_too_much)
 {
 	struct hog *most[] = {hog_new(world, HOG), hog_new(world, HOG)};

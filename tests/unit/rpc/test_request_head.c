@@ -189,6 +189,8 @@ TEST(header_lists_may_be_as_large_as_the_limit_and_no_larger)
 		assert_int_equal(head.bytes, REQUEST_HEADERS_MAX + over);
 		assert_int_equal(request_head_check(&head, &http, &err),
 				 over ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
+		assert_int_equal(request_head_check_form(&head, &http, &err),
+				 over ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
 	}
 	assert_int_equal(http, 431);
 }
