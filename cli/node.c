@@ -253,6 +253,19 @@ static enum status node_drain_fill(struct call *call, void *message, struct erro
 	return confirm(call, request->id, err);
 }
 
+/* @node: after that; one without a drain is as it was. */
+static void print_cancelled(const Holdfast__V1__Node *node)
+{
+	bool was_done = node->drain && node->drain->done_ms != 0;
+
+	if (!node->ineligible)
+		print_line("node %s has no drain: nothing was changed", node->id);
+	else
+		print_line("the drain of node %s is %s; it stays ineligible. Next: holdfast node eligibility "
+			   "%s --enable",
+			   node->id, was_done ? "done" : "cancelled", node->id);
+}
+
 static enum status node_drain_show(struct call *call, const void *message, struct error *err)
 {
 	const Holdfast__V1__DrainNodeRequest *request = call->request;
@@ -262,10 +275,7 @@ static enum status node_drain_show(struct call *call, const void *message, struc
 	if (call_has(call, OPT_JSON) && !waits)
 		return print_answer(&answer->base, err);
 	if (request->cancel)
-		print_line("the drain of node %s is cancelled; it stays ineligible. Next: holdfast node "
-			   "eligibility %s "
-			   "--enable",
-			   request->id, request->id);
+		print_cancelled(answer->node);
 	else if (!call_has(call, OPT_JSON))
 		print_start(answer, request->id);
 	return waits ? wait_for_end(call->inv, call->connection, request->id, err) : STATUS_OK;

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "base/uuid.h"
 #include "call/pages.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
+#include <string.h>
 
 enum { LISTED_MAX = 10 };
 
@@ -132,6 +134,10 @@ static enum status pick_in_namespace(struct connection *connection, const Protob
 				 "no %s of namespace %s is called '%s' or begins with it; of all "
 				 "namespaces: holdfast %s status --namespace '*'",
 				 what, namespace ? namespace : "default", given, what);
+	if (status == STATUS_PERMISSION_DENIED && !is_any) { /* who may not list gives the whole id */
+		TRY(copy_id(what, namespace ? namespace : "default", ret_namespace, err));
+		return copy_id(what, given, ret_id, err);
+	}
 	if (status == STATUS_OK)
 		status = copy_id(what, message_text(found, "namespace"), ret_namespace, err);
 	return status == STATUS_OK ? copy_id(what, message_text(found, "id"), ret_id, err) : status;
@@ -168,6 +174,8 @@ enum status pick_alloc(struct connection *connection, const char *given, char re
 	cleanup_message ProtobufCMessage *answer = NULL;
 	const ProtobufCMessage *found = NULL;
 
+	if (strlen(given) == UUID_SIZE - 1) /* a whole one, which needs no right to list */
+		return copy_id("allocation", given, ret_id, err);
 	request.prefix = borrow(given);
 	TRY(pick_listed(connection, &holdfast__v1__allocations__descriptor, &request.base, "allocation",
 			given, false, &answer, &found, err));

@@ -253,7 +253,8 @@ static void drain_begin(const Holdfast__V1__DrainNodeRequest *request, const cha
 	str_copy_text(node->drain.by, sizeof(node->drain.by), who);
 	str_copy_text(node->drain.reason, sizeof(node->drain.reason), request->reason);
 	node->ineligible = true;
-	str_copy_text(node->eligibility_reason, sizeof(node->eligibility_reason), "draining");
+	(void)snprintf(node->eligibility_reason, sizeof(node->eligibility_reason),
+		       "a drain was begun by %.80s", who);
 }
 
 /* Cancels the drain. Stopped allocations stay stopped; the node stays ineligible. */

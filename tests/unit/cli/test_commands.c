@@ -304,6 +304,19 @@ TEST_FIXTURE(stopping_fails_when_the_allocation_does, run_setup, NULL)
 	expect_failure("alloc stop 01", STATUS_FAILED_PRECONDITION, "is lost: the node gave no reason");
 }
 
+TEST_FIXTURE(who_may_not_list_gives_the_whole_id, run_setup, NULL)
+{
+	will_refuse(0, "Allocations.List", STATUS_PERMISSION_DENIED);
+	will_refuse(1, "Volumes.List", STATUS_PERMISSION_DENIED);
+	fake.alloc_ids[0] = ALLOC_ID;
+	expect_ok("alloc status " ALLOC_ID);
+	assert_null(strstr(fake.requests, "Allocations.List"));
+	expect_failure("alloc status 01", STATUS_PERMISSION_DENIED, "");
+	expect_ok("volume status db");
+	expect_request("Volumes.Get {\"id\":\"db\"");
+	expect_failure("volume status db --namespace *", STATUS_PERMISSION_DENIED, "");
+}
+
 #define NOT_ENDED "\"filter\":\"client_status == pending or client_status == running\","
 
 TEST_FIXTURE(ended_allocations_are_listed_only_on_demand, run_setup, NULL)

@@ -57,10 +57,16 @@ TEST_FIXTURE(a_drain_that_lasts_continues_without_the_command, run_setup, NULL)
 
 TEST_FIXTURE(a_drain_is_cancelled, run_setup, NULL)
 {
-	drain(NODE "}}}");
+	will_answer(0, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\", \"ineligible\": true}}");
 	expect_ok("node drain node-1 --cancel");
 	expect_request("Nodes.Drain {\"cancel\":true,\"id\":\"node-1\"}");
 	expect_output("is cancelled; it stays ineligible");
+	will_answer(0, "Nodes.Drain", NODE ", \"done_ms\": 2}}}");
+	expect_ok("node drain node-1 --cancel");
+	expect_output("is done; it stays ineligible");
+	will_answer(0, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\"}}");
+	expect_ok("node drain node-1 --cancel");
+	expect_output("node node-1 has no drain: nothing was changed");
 	assert_null(strstr(fake.requests, "Nodes.Get"));
 	expect_usage_error("node drain node-1 --cancel --deadline 5m", "has no --deadline");
 	expect_usage_error("node drain node-1 --deadline 31d", "is not a duration up to 30 days");
