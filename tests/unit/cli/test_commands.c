@@ -304,7 +304,7 @@ TEST_FIXTURE(stopping_fails_when_the_allocation_does, run_setup, NULL)
 	expect_failure("alloc stop 01", STATUS_FAILED_PRECONDITION, "is lost: the node gave no reason");
 }
 
-TEST_FIXTURE(who_may_not_list_gives_the_whole_id, run_setup, NULL)
+TEST_FIXTURE(a_whole_id_needs_no_right_to_list, run_setup, NULL)
 {
 	will_refuse(0, "Allocations.List", STATUS_PERMISSION_DENIED);
 	will_refuse(1, "Volumes.List", STATUS_PERMISSION_DENIED);

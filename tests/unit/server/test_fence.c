@@ -610,6 +610,7 @@ TEST_ON(claims_of_two_nodes_of_unknown_ids_have_two_attachments, struct fixture,
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "node n1")); /* it waits for no other */
 	report_plugin_again(&f->n1);
 	settle(f);
 	expect_attached(f, ALLOC_2);
