@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/exit_code.h"
 #include "base/fd.h"
+#include "base/rates.h"
 #include "base/str.h"
 #include "claim/release.h"
 #include "fence/fencers.h"
@@ -588,7 +589,8 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->n_observers = sizeof(observers) / sizeof(observers[0]);
 	RB_INIT(&server->volume_works);
 	TAILQ_INIT(&server->silence.sessions);
-	status = build(server, err);
+	server->execs = rates_new();
+	status = server->execs ? build(server, err) : error_no_memory(err, "the server");
 	if (status != STATUS_OK) {
 		server_free(server);
 		return status;
@@ -646,6 +648,7 @@ void server_free(struct server *server)
 	releases_free(server->releases);
 	ticket_signer_free(server->signer);
 	ticket_issuer_free(server->issuer);
+	rates_free(server->execs);
 	EVP_MD_free(server->sha256);
 	service_status_free(server->service);
 	service_watchdog_free(server->watchdog);

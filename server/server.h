@@ -46,6 +46,7 @@ struct watch;
 struct controllers;
 struct gc;
 struct lead;
+struct rates;
 struct releases;
 struct warnings;
 RB_HEAD(watch_tree, watch);
@@ -156,8 +157,8 @@ struct server {
 	struct peer_count_tree greeting;      /* of them, by node */
 	struct task_stream_list task_streams; /* see alloc/streams.h */
 	size_t n_task_streams;
-	struct rate_counted execs[512]; /* commands, by caller and node; some share one by chance */
-	struct silence silence;		/* see node/session.h */
+	struct rates *execs;	/* owned; of commands, see alloc/streams.c */
+	struct silence silence; /* see node/session.h */
 	uint64_t session_serial;
 	sd_event_source *reload;	  /* owned; see reload.h */
 	sd_event_source *review;	  /* owned; of calls after a revocation, see access/revocations.h */

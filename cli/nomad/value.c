@@ -134,6 +134,7 @@ static json_t *expression(struct nomad_scope *scope, const char *at, size_t n,
 	cleanup_free char *text = NULL;
 	json_t *value;
 
+	scope->cost += n;
 	for (; n > 0 && strchr(" \t", *at); at++)
 		n--;
 	while (n > 0 && strchr(" \t", at[n - 1]))
@@ -258,9 +259,11 @@ json_t *nomad_value(struct nomad_scope *scope, const json_t *value, char ret_why
 	if (!json_is_object(value))
 		return json_deep_copy(value);
 	result = json_object();
-	json_object_foreach ((json_t *)(uintptr_t)value, key, inner)
+	json_object_foreach ((json_t *)(uintptr_t)value, key, inner) {
+		scope->cost += strlen(key);
 		if (json_object_set_new(result, key, nomad_value(scope, inner, ret_why)) < 0)
 			return NULL;
+	}
 	return TAKE_PTR(result);
 }
 

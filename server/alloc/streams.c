@@ -9,6 +9,7 @@
 #include "alloc/orders.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/rates.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "model/message.h"
@@ -25,11 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-
-/* Limits of commands on a node: of one caller, and of all. */
-enum { CALLER_EXECS_BURST = 200, NODE_EXECS_BURST = 1000 };
-#define CALLER_EXEC_COST_US (USEC_PER_SEC / 2)
-#define NODE_EXEC_COST_US (USEC_PER_SEC / 10)
 
 enum kind { KIND_EXEC, KIND_LOGS, KIND_STATS, KIND_N };
 
@@ -272,23 +268,30 @@ static enum status check_node_room(const struct task_stream *stream, const struc
 }
 
 /* Each command is on record at the server and on its node, and the node keeps its order for ten minutes. */
-static enum status check_exec_rate(struct task_stream *stream, struct node_entry *node, struct error *err)
+static enum status check_exec_rate(struct task_stream *stream, struct error *err)
 {
-	uint64_t key = str_hash(str_hash(0, stream->who), stream->node_id);
-	uint64_t now_us = clock_monotonic_us();
-	char more[RATE_MORE_SIZE];
+	const struct {
+		const char *kind, *of; /* empty: of all */
+		uint64_t per_second;
+		uint32_t burst;
+	} limits[] = {
+		{"caller", stream->who, 2, 200},
+		{"namespace", stream->namespace, 5, 500},
+		{"node", "", 10, 1000},
+	};
+	char name[ACCESS_WHO_SIZE + NODE_ID_MAX + 16];
 
-	if (!rate_take_counted(&stream->server->execs[key % ARRAY_SIZE(stream->server->execs)],
-			       CALLER_EXEC_COST_US, CALLER_EXECS_BURST, now_us, more))
-		return error_set(
-			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"%s starts more than two commands a second in tasks of node %s; wait, or run "
-			"several in one command",
-			stream->who, stream->node_id);
-	if (!rate_take_counted(&node->execs, NODE_EXEC_COST_US, NODE_EXECS_BURST, now_us, more))
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "more than ten commands a second start in tasks of node %s; try again later",
-				 stream->node_id);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		(void)str_format(name, sizeof(name), "%s %s %s", stream->node_id, limits[i].kind,
+				 limits[i].of);
+		if (!rates_take(stream->server->execs, name, USEC_PER_SEC / limits[i].per_second,
+				limits[i].burst, clock_monotonic_us()))
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+					 "more than %" PRIu64
+					 " commands a second start in tasks of node %s, the "
+					 "most for a %s: wait, or run several in one command",
+					 limits[i].per_second, stream->node_id, limits[i].kind);
+	}
 	return STATUS_OK;
 }
 
@@ -477,9 +480,12 @@ static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__Ex
 	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
 	if (status == STATUS_OK)
-		status = check_exec_rate(stream, entry->node, err);
-	if (status == STATUS_OK)
 		status = order_command(stream, entry, task, request->command, &wanted, err);
+	if (status == STATUS_OK) {
+		status = check_exec_rate(stream, err);
+		if (status != STATUS_OK)
+			protobuf_c_message_free_unpacked(wanted, NULL);
+	}
 	if (status != STATUS_OK) {
 		audit_refused(stream->server, stream->caller, kinds[KIND_EXEC].what, NULL, err);
 		return status;

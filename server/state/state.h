@@ -221,7 +221,6 @@ struct node_entry {
 	size_t adopted_bytes;			  /* of allocations; not stored */
 	struct rate_counted usage_lines;	  /* of the log; not stored */
 	struct rate_counted orders;		  /* records of repeated ones; not stored */
-	struct rate_counted execs;		  /* commands in its tasks; not stored */
 	struct rate_counted take_backs;		  /* see held_twice.h; not stored */
 	struct rate_counted refusals;		  /* of other machines; not stored */
 	struct rate_counted regrants;		  /* to allocations that had many claims; not stored */

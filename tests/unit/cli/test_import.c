@@ -416,13 +416,20 @@ TEST(values_that_multiply_are_refused)
 /* Few values, of many bytes. */
 TEST(texts_that_multiply_are_refused)
 {
-	cleanup_strbuf struct strbuf head = STRBUF_INIT(1 << 20), env = STRBUF_INIT(1 << 20);
+	static const struct {
+		const char *before, *behind;
+	} rows[] = {{"long = \"", "\""}, {"\"", "\" = 1"}, {"long = \"${\"", "\"}\""}};
+	char many[100000];
 
-	strbuf_puts(&head, "locals {\n l = { k = \"v\", long = \"");
-	for (int i = 0; i < 10000; i++)
-		strbuf_puts(&head, "xxxxxxxxxx");
-	strbuf_puts(&head, "\" }\n}\n");
-	for (int i = 0; i < 50; i++)
-		strbuf_printf(&env, " K%d = local.l.k\n", i);
-	expect_refused(head.data, env.data, "too many expressions that name others");
+	memset(many, 'x', sizeof(many));
+	for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
+		cleanup_strbuf struct strbuf head = STRBUF_INIT(1 << 20), env = STRBUF_INIT(1 << 20);
+
+		strbuf_printf(&head, "locals {\n l = { k = \"v\", %s", rows[row].before);
+		strbuf_put(&head, many, sizeof(many));
+		strbuf_printf(&head, "%s }\n}\n", rows[row].behind);
+		for (int i = 0; i < 50; i++)
+			strbuf_printf(&env, " K%d = local.l.k\n", i);
+		expect_refused(head.data, env.data, "too many expressions that name others");
+	}
 }

@@ -7,6 +7,7 @@
 
 #include "access/audit.h"
 #include "alloc/streams.h"
+#include "base/rates.h"
 #include "model/order.h"
 #include "ticket/ticket.h"
 
@@ -685,12 +686,12 @@ CLUSTER_TEST(a_namespace_does_not_take_all_streams_of_a_node)
 }
 
 /* Opens a command and ends it when its node is asked; returns STATUS_OK, or the status of its refusal. */
-static enum status try_exec(struct fixture *f, struct rpc_client *client, struct end *end)
+static enum status try_exec(struct fixture *f, struct rpc_client *client, const char *alloc, struct end *end)
 {
 	int before = f->n1.streams_wanted;
 	size_t n = f->server->n_task_streams;
 
-	open_exec_by(client, end, ALLOC_1, "web");
+	open_exec_by(client, end, alloc, "web");
 	UNTIL(f, end->is_closed || f->n1.streams_wanted > before);
 	if (end->is_closed)
 		return end->status;
@@ -699,27 +700,38 @@ static enum status try_exec(struct fixture *f, struct rpc_client *client, struct
 	return STATUS_OK;
 }
 
+static void pay_all(struct fixture *f, const char *name, uint64_t per_second, uint32_t burst)
+{
+	while (rates_take(f->server->execs, name, USEC_PER_SEC / per_second, burst, clock_monotonic_us()))
+		;
+}
+
 CLUSTER_TEST(commands_without_end_are_refused_on_their_node)
 {
 	struct caller_client another;
-	struct node_entry *node;
 	struct end end;
 	int n = 0;
 
 	begin(f);
+	run(f, ALLOC_2, "team");
+	UNTIL(f, f->n1.runs == 2);
 	caller_init(&another, f, "holdfast://c1/operator/another", NULL);
-	while (n < 300 && try_exec(f, f->operator.client, &end) == STATUS_OK)
+	while (n < 300 && try_exec(f, f->operator.client, ALLOC_1, &end) == STATUS_OK)
 		n++;
 	assert_in_range(n, 200, 220);
 	assert_int_equal(end.status, STATUS_RESOURCE_EXHAUSTED);
-	assert_contains(end.why, "starts more than two commands a second in tasks of node n1; wait");
-	assert_ok(try_exec(f, another.client, &end));
+	assert_contains(end.why,
+			"more than 2 commands a second start in tasks of node n1, the most for a caller");
+	assert_ok(try_exec(f, another.client, ALLOC_1, &end));
 	unit_clock_advance(USEC_PER_SEC);
-	assert_ok(try_exec(f, f->operator.client, &end));
-	node = NON_NULL(state_node(&f->server->state, "n1"));
-	node->execs.rate.paid_us = clock_monotonic_us() + node->execs.rate.most_us;
-	assert_int_equal(try_exec(f, another.client, &end), STATUS_RESOURCE_EXHAUSTED);
-	assert_contains(end.why, "more than ten commands a second start in tasks of node n1");
+	assert_ok(try_exec(f, f->operator.client, ALLOC_1, &end));
+	pay_all(f, "n1 namespace default", 5, 500);
+	assert_int_equal(try_exec(f, another.client, ALLOC_1, &end), STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(end.why, "the most for a namespace");
+	assert_ok(try_exec(f, another.client, ALLOC_2, &end));
+	pay_all(f, "n1 node ", 10, 1000);
+	assert_int_equal(try_exec(f, another.client, ALLOC_2, &end), STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(end.why, "the most for a node");
 	caller_release(&another);
 }
 
