@@ -6,28 +6,39 @@
 
 #include <errno.h>
 
-/* Bytes of the file, far beyond its contents: the instances', the table's, and two ranges of hashed names to
- * the end. Two names that meet in 60 bits only wait for each other. */
+/* Bytes of the file, far beyond its contents: the instances', the table's, and three ranges of hashed names
+ * to the end. Two names that meet in 60 bits only wait for each other. */
 #define LOCK_TABLE (INT64_C(1) << 40)
 #define LOCK_INSTANCE (LOCK_TABLE - HELPER_INSTANCES)
 #define LOCK_ALLOC (INT64_C(1) << 60)
 #define LOCK_VOLUME (INT64_C(1) << 61)
+#define LOCK_PLUGIN (LOCK_VOLUME + LOCK_ALLOC)
 
 static int64_t name_at(int64_t base, const char *name)
 {
 	return base + (int64_t)(str_hash(0, name) & (LOCK_ALLOC - 1));
 }
 
-int lock_instance(int fd)
+/* Takes one of @n bytes. Returns its number, or -EAGAIN. */
+static int lock_one_of(int fd, int64_t at, int n)
 {
 	int r = -EAGAIN;
+	int i;
 
-	for (int i = 0; i < HELPER_INSTANCES && r == -EAGAIN; i++) {
-		r = ofd_lock(fd, LOCK_INSTANCE + i, 1, false);
-		if (r == 0)
-			return i;
-	}
-	return r;
+	for (i = 0; i < n && r == -EAGAIN; i++)
+		r = ofd_lock(fd, at + i, 1, false);
+	return r < 0 ? r : i - 1;
+}
+
+int lock_instance(int fd)
+{
+	return lock_one_of(fd, LOCK_INSTANCE, HELPER_INSTANCES);
+}
+
+int lock_plugin(int fd, const char *plugin)
+{
+	return lock_one_of(fd, name_at(LOCK_PLUGIN, plugin) & ~(int64_t)(PLUGIN_INSTANCES - 1),
+			   PLUGIN_INSTANCES);
 }
 
 int lock_volume(int fd, const char *volume)

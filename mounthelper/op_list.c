@@ -105,13 +105,22 @@ static int list_profiles(struct listing *l)
 	return is_full(l);
 }
 
+/* Enter the folder of @plugin, which may never answer, in one of its places and with an alarm.
+ */
+static int enter_plugins(const struct helper *h, const char *plugin, struct place *ret)
+{
+	TRY_SYS(lock_plugin(h->state_fd, plugin));
+	TRY_SYS(sys_set_timer(h->agent->nfs_timeout_s));
+	return plugin_folder_open(h, plugin, false, ret);
+}
+
 /* A volume that is not mounted may have its directory, and a plugin of class csi may have been there. */
 static int list_prepared(struct listing *l)
 {
 	const bool is_native = l->req->profile[0] == '\0';
 	cleanup_place struct place plugin = PLACE_INIT;
 	struct place folder = PLACE_INIT;
-	int r = is_native ? 0 : plugin_folder_open(l->h, l->req->profile, false, &plugin);
+	int r = is_native ? 0 : enter_plugins(l->h, l->req->profile, &plugin);
 	struct mh_list_entry *entry;
 
 	if (r == 0)
@@ -120,6 +129,10 @@ static int list_prepared(struct listing *l)
 	entry = r >= 0 ? next_entry(l, l->req->volume) : NULL;
 	if (entry)
 		entry->state = MH_STATE_PREPARED;
+	if (!is_native) {
+		(void)sys_set_timer(0);
+		lock_release(l->h->state_fd);
+	}
 	return r == -ENOENT || r > 0 ? 0 : r;
 }
 

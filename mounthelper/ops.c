@@ -47,7 +47,8 @@ static bool may_wait(const struct helper *h)
 	const struct profile *profiles = h->agent->profiles;
 
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++)
-		if (profiles[i].class != MH_CLASS_BLOCK && profiles[i].class != MH_CLASS_TMPFS)
+		if ((profiles[i].class != MH_CLASS_BLOCK && profiles[i].class != MH_CLASS_TMPFS) ||
+		    profiles[i].shared)
 			return true;
 	return false;
 }
@@ -93,8 +94,15 @@ static enum reason admit(struct helper *h, const union mh_request *req, struct a
 	const struct operation *operation = operation_of(req);
 	enum reason reason =
 		operation->run ? admit_request(h, req, clock_realtime_ms(), ret) : REASON_UNKNOWN_OP;
+	const char *plugin = "";
 
 	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
+		reason = REASON_LOCKED;
+	if (req->header.op == MH_OP_UNSTAGE)
+		plugin = req->unstage.profile;
+	else if (ret->profile && ret->profile->class == MH_CLASS_CSI)
+		plugin = ret->profile->name;
+	if (reason == REASON_NONE && plugin[0] != '\0' && lock_plugin(h->state_fd, plugin) < 0)
 		reason = REASON_LOCKED;
 	if (reason == REASON_NONE && !operation->skips_table)
 		reason = consult_table(h, req, ret);

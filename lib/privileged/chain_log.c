@@ -170,6 +170,10 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 	if (log->known_size == 0 || st.stx_size != log->known_size) {
 		TRY_SYS(read_end(log, st.stx_size));
 		head = compare_head(log, st.stx_size);
+		/* one death after another must not leave it two lines behind */
+		if (!head && !is_moved && log->head->rec != 0 &&
+		    memcmp(log->head->digest, log->end.digest[0], sizeof(log->head->digest)) != 0)
+			store_head(log->head, &log->end, st.stx_ino);
 	}
 	/* keeps room for cleaning up when the disk is full; without it the write may still succeed */
 	if (st.stx_blocks * 512 < st.stx_size + CHAIN_LOG_AHEAD_MIN)

@@ -98,7 +98,7 @@ static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *re
 		return 0;
 	if (st.mnt_root >= sizeof(st.strings) || st.fs_type >= sizeof(st.strings))
 		return -EOPNOTSUPP;
-	ret->root_is_whole = str_eq(st.strings + st.mnt_root, "/");
+	ret->root_is_whole = (names & SYS_STATMOUNT_MNT_ROOT) != 0 && str_eq(st.strings + st.mnt_root, "/");
 	(void)str_copy(ret->type, sizeof(ret->type), st.strings + st.fs_type);
 	return 0;
 }
@@ -127,8 +127,11 @@ static int find_facts(struct mountinfo *table, const struct place *place, uint64
 	struct mount_entry entry;
 	int r;
 
-	if (place->id_is_unique)
-		return ask_for_one(place->mount_id, names, ret);
+	if (place->id_is_unique) {
+		r = ask_for_one(place->mount_id, names, ret);
+		/* a root whose path does not fit is not "/" */
+		return r == -EOVERFLOW ? ask_for_one(place->mount_id, names & SYS_STATMOUNT_FS_TYPE, ret) : r;
+	}
 	mountinfo_rewind(table);
 	while ((r = mountinfo_next(table, &entry)) > 0 && entry.id != place->mount_id)
 		;

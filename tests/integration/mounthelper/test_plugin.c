@@ -376,31 +376,67 @@ TEST_FIXTURE(a_volume_may_be_called_as_a_plugins_folder_is, start, stop)
 		expect_unstage(&agent, unstage_plugins(names[i]), MH_OK);
 }
 
-/* An automount whose daemon, the plugin, does not answer: it costs one helper the time of its alarm, and
- * nobody is in its way afterwards. */
-TEST_FIXTURE(an_unserved_automount_ends_only_one_helper, start, stop)
+/* An automount whose daemon, the plugin, does not answer. */
+static void automount(const char *path)
 {
-	struct mh_stage req = stage_req();
-	struct mh_reply reply;
 	char options[96];
 	int pipes[2];
-	int status;
 
-	expect_stage(&agent, stage_req(), MH_OK);
-	MUST(mkdir(TARGET, 0755));
 	MUST(pipe2(pipes, O_CLOEXEC));
 	automount_fd = pipes[0];
 	(void)str_format(options, sizeof(options), "fd=%d,pgrp=1,minproto=5,maxproto=5,direct", pipes[1]);
-	MUST(mount("daemon", TARGET, "autofs", 0, options));
+	MUST(mount("daemon", path, "autofs", 0, options));
 	(void)close(pipes[1]);
-	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
+}
+
+/* It costs one helper the time of its alarm, and nobody is in its way afterwards. */
+static void expect_alarm(void *req, size_t size, const char *path)
+{
+	struct mh_reply reply;
+	int status;
+
+	assert_false(agent_call(&agent, req, size, &reply));
 	status = agent_stop(&agent);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
 	(void)close(automount_fd);
 	automount_fd = -1;
-	MUST(umount2(TARGET, MNT_DETACH));
+	MUST(umount2(path, MNT_DETACH));
 	agent_up(&agent);
+}
+
+TEST_FIXTURE(an_unserved_automount_ends_only_one_helper, start, stop)
+{
+	struct mh_stage req = stage_req();
+
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(mkdir(TARGET, 0755));
+	automount(TARGET);
+	expect_alarm(&req, sizeof(req), TARGET);
 	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+}
+
+TEST_FIXTURE(an_automount_over_a_plugins_folder_stops_only_requests_for_it, start, stop)
+{
+	struct mh_list list = {.header = mh_header_make(MH_OP_LIST, sizeof(list), 1)};
+
+	for (int by_list = 0; by_list <= 1; by_list++) {
+		struct mh_stage stage = stage_req();
+
+		automount(EVIL);
+		assert_int_equal(agent_stop_code(&agent), 0);
+		agent_up(&agent);
+		expect_stage(&agent, stage_req(), MH_OK);
+		expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+		name_evil(stage.profile);
+		name_evil(stage.ticket.profile);
+		sign_ticket(&stage.ticket);
+		name_evil(list.profile);
+		(void)str_copy(list.volume, sizeof(list.volume), "vol-1");
+		if (by_list)
+			expect_alarm(&list, sizeof(list), EVIL);
+		else
+			expect_alarm(&stage, sizeof(stage), EVIL);
+	}
 }
 
 /* A ticket of one volume, one use or an older generation, for the other one. It is the last case, for it

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #define PROFILE                                                                                            \
+	"nfs_timeout = 1\n"                                                                                \
 	"profile pair { class = tmpfs; fstype = tmpfs; max_size = 16MiB; max_inodes = 1000; shared = yes " \
 	"}\n"
 #define STAGE STAGE_BASE "/mem-1"
@@ -288,6 +289,39 @@ TEST_FIXTURE(a_namespace_that_was_there_before_sees_publishes_come_and_go, start
 		task_down(&task);
 		assert_int_equal(count_mounts(), 0);
 	}
+}
+
+/* The mount of a task with CAP_SYS_ADMIN comes over the stage by propagation. */
+TEST_FIXTURE(a_mount_over_a_volume_is_never_the_volume_of_others, start, stop)
+{
+	const char *path = publish_path(TICKET_PROPAGATION_BIDIRECTIONAL, "");
+	struct mh_publish req = publish_pair(TICKET_PROPAGATION_PRIVATE);
+	struct mh_reply reply;
+	struct task task;
+	char options[96];
+	int pipes[2], status;
+
+	stage_pair();
+	expect_publish(&agent, publish_pair(TICKET_PROPAGATION_BIDIRECTIONAL), MH_OK);
+	task = task_up(TASK_SHARED);
+	assert_int_equal(command(&task, '+', path), 0);
+	expect_publish(&agent, req, MH_CONFLICT);
+	assert_last_record("reason=stacked");
+	assert_int_equal(command(&task, '-', path), 0);
+	task_down(&task);
+	/* one that never answers costs a helper the time of its alarm */
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	(void)str_format(options, sizeof(options), "fd=%d,pgrp=1,minproto=5,maxproto=5,direct", pipes[1]);
+	assert_int_equal(mount("daemon", path, "autofs", 0, options), 0);
+	(void)close(pipes[1]);
+	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
+	status = agent_stop(&agent);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+	(void)close(pipes[0]);
+	assert_int_equal(umount2(path, MNT_DETACH), 0);
+	agent_up(&agent);
+	take_away(TICKET_PROPAGATION_BIDIRECTIONAL);
+	expect_unstage(&agent, unstage("mem-1"), MH_OK);
 }
 
 TEST_GROUP(world_up, world_down)

@@ -630,6 +630,14 @@ TEST_FIXTURE(a_lazy_unstage_takes_no_submount_along, setup, teardown)
 TEST_FIXTURE(a_mount_stacked_on_a_staged_volume_is_reported, setup, teardown)
 {
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_mount_again(STAGED); /* of the same type */
+	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
+	ASSERT_RECORDED("op=publish");
+	ASSERT_RECORDED("reason=stacked");
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_RECORDED("op=stage");
+	ASSERT_RECORDED("reason=stacked");
+	fake_unmount(STAGED);
 	fake_mount_other(STAGED);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
 	for (int i = 0; i < 2; i++) {
@@ -828,9 +836,10 @@ TEST_FIXTURE(the_locks_of_a_request_are_released_and_the_place_is_kept, setup, t
 {
 	assert_int_equal(lock_instance(FAKE_STATE_FD), 0);
 	assert_int_equal(lock_volume(FAKE_STATE_FD, "v"), 0);
+	assert_int_equal(lock_plugin(FAKE_STATE_FD, "p"), 0);
 	assert_int_equal(lock_alloc(FAKE_STATE_FD, "a"), 0);
 	assert_int_equal(lock_table(FAKE_STATE_FD), 0);
-	assert_int_equal(fake_locks_held(), 4);
+	assert_int_equal(fake_locks_held(), 5);
 	lock_release(FAKE_STATE_FD);
 	assert_int_equal(fake_locks_held(), 1);
 }

@@ -454,12 +454,14 @@ TEST_FIXTURE(a_record_is_in_the_file_before_the_chain_is_settled, setup, teardow
 TEST_FIXTURE(a_death_before_the_chain_was_settled_is_no_mismatch, setup, teardown)
 {
 	(void)append("stage");
-	(void)unsettled("publish");
-	restart();
-	assert_true(others_may_write());
-	assert_int_equal(append("start"), 3);
+	for (int deaths = 1; deaths <= 3; deaths++) {
+		(void)unsettled("publish");
+		restart();
+		assert_true(others_may_write());
+	}
+	assert_int_equal(append("start"), 5);
 	assert_null(strstr(last_line(), "head="));
-	assert_int_equal(check_chain(), 3);
+	assert_int_equal(check_chain(), 5);
 }
 
 TEST_FIXTURE(a_failed_append_releases_the_lock, setup, teardown)
