@@ -166,6 +166,7 @@ class Tree:
     def run(self, test, seconds):
         """Why it failed, or None. What it leaves when it is killed goes with its folder."""
         with tempfile.TemporaryDirectory(dir=MEMORY, prefix="mutate-") as folder:
+            os.chmod(folder, 0o755)  # some programs become another user
             return self.run_in(folder, test, seconds)
 
     def run_in(self, folder, test, seconds):
