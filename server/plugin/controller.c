@@ -122,8 +122,9 @@ struct plugin_queue {
 	struct plugin_line first, others; /* serial ones */
 	struct plugin_line side;	  /* bounded ones */
 	size_t n_side;			  /* those that are not serial, in the line or not */
-	size_t n_bounded;		  /* of them, scheduled */
-	bool is_taken;			  /* a serial one is scheduled */
+	LIST_HEAD(, plugin_job) bounded;  /* of them, scheduled */
+	size_t n_bounded;
+	bool is_taken; /* a serial one is scheduled */
 };
 RB_HEAD(plugin_queues, plugin_queue);
 
@@ -141,6 +142,7 @@ struct plugin_job {
 	struct session *session;       /* that it went down; NULL: it waits */
 	LIST_ENTRY(plugin_job) of_session;
 	LIST_ENTRY(plugin_job) of_sent;
+	LIST_ENTRY(plugin_job) of_bounded;
 	TAILQ_ENTRY(plugin_job) waiting; /* queued, or to be sent */
 	uint64_t deadline_us;		 /* monotonic; 0: not sent yet */
 	sd_event_source *timer;		 /* owned */
@@ -178,6 +180,7 @@ static struct plugin_queue *plugin_queue_or_new(struct controllers *controllers,
 	TAILQ_INIT(&queue->first.jobs);
 	TAILQ_INIT(&queue->others.jobs);
 	TAILQ_INIT(&queue->side.jobs);
+	LIST_INIT(&queue->bounded);
 	known = RB_INSERT(plugin_queues, &controllers->queues, queue);
 	if (!known)
 		return queue;
@@ -244,33 +247,49 @@ static void line_put(struct plugin_line *line, struct plugin_job *job)
 	line->n++;
 }
 
-/* Schedules the first job of the namespace whose turn it is; false if the line is empty. */
-static bool line_begin(struct plugin_line *line)
+/* A namespace has at most as many calls side by side as it leaves places, but each a first one. */
+static bool has_place(const struct plugin_queue *queue, const struct plugin_job *job)
 {
-	struct plugin_job *next = TAILQ_FIRST(&line->jobs), *job;
+	const struct plugin_job *other;
+	size_t own = 0;
 
-	if (!next)
-		return false;
+	LIST_FOREACH (other, &queue->bounded, of_bounded)
+		own += job->namespace[0] != '\0' && str_eq(other->namespace, job->namespace);
+	return queue->n_bounded + own < CONTROLLER_SIDE_MAX;
+}
+
+/* Schedules the first job of the namespace whose turn it is, and returns it; NULL: no job may begin. */
+static struct plugin_job *line_begin(struct plugin_queue *queue, struct plugin_line *line)
+{
+	struct plugin_job *next = NULL, *job;
+
 	TAILQ_FOREACH (job, &line->jobs, waiting)
-		if (turn_compare(line->namespace, job->namespace, next->namespace) < 0)
+		if ((job->is_serial || has_place(queue, job)) &&
+		    (!next || turn_compare(line->namespace, job->namespace, next->namespace) < 0))
 			next = job;
+	if (!next)
+		return NULL;
 	TAILQ_REMOVE(&line->jobs, next, waiting);
 	line->n--;
 	memcpy(line->namespace, next->namespace, sizeof(line->namespace));
 	make_ready(next);
-	return true;
+	return next;
 }
 
 /* Starts the next job, once the queue is free. */
 static void next_turn(struct plugin_queue *queue)
 {
-	queue->is_taken = line_begin(queue->first.n > 0 ? &queue->first : &queue->others);
+	queue->is_taken = line_begin(queue, queue->first.n > 0 ? &queue->first : &queue->others) != NULL;
 }
 
 static void next_side(struct plugin_queue *queue)
 {
-	while (queue->n_bounded < CONTROLLER_SIDE_MAX && line_begin(&queue->side))
+	struct plugin_job *job;
+
+	while (queue->n_bounded < CONTROLLER_SIDE_MAX && (job = line_begin(queue, &queue->side))) {
+		LIST_INSERT_HEAD(&queue->bounded, job, of_bounded);
 		queue->n_bounded++;
+	}
 }
 
 /* @job is ready when it is scheduled: soon, when it need not wait. */
@@ -291,12 +310,13 @@ static void plugin_queue_add(struct plugin_queue *queue, struct plugin_job *job)
 }
 
 /* @job, which was scheduled, has ended: the next one is scheduled. */
-static void plugin_queue_leave(struct plugin_queue *queue, const struct plugin_job *job)
+static void plugin_queue_leave(struct plugin_queue *queue, struct plugin_job *job)
 {
 	queue->n_side -= !job->is_serial;
 	if (job->is_serial) {
 		next_turn(queue);
 	} else if (plugin_call_is_bounded(job->call)) {
+		LIST_REMOVE(job, of_bounded);
 		queue->n_bounded--;
 		next_side(queue);
 	}
