@@ -2,6 +2,7 @@
 #include "nonces.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/parse.h"
@@ -23,10 +24,16 @@ enum {
 	HEX_SIZE = 2 * ORDER_NONCE_SIZE + 1,
 	FOR_SIZE = 16,
 	FOR_HEX_SIZE = 2 * FOR_SIZE + 1,
-	KEEP_FREE = 64,
-	RESERVE = 8192 * 86,	      /* bytes for the ends of as many tasks */
+	LINES_MAX = 120000,	      /* of the file: then it is rewritten */
+	ENDS_MIN = 8192,	      /* places that orders leave to ends */
+	RESERVE = ENDS_MIN * 86,      /* bytes for the ends of as many tasks */
+	GIVE_WAY = 4096,	      /* ends at once */
+	PAUSE_MS = 1000,	      /* between two looks for places for orders */
 	END_KEPT_MS = 60 * 60 * 1000, /* beyond ORDER_VALID_MS, if there are many: clocks differ by less */
+	SLACK_MS = 5 * 60 * 1000,     /* beyond the lead of the server's clock that orders have shown */
 };
+
+enum by { BY_NONCE, BY_TASK, BY_N };
 
 _Static_assert((int)FOR_SIZE == (int)ORDER_NONCE_SIZE, "an end is found by what it is for");
 
@@ -35,7 +42,8 @@ struct entry {
 	uint8_t for_what[FOR_SIZE]; /* digest of allocation and task */
 	uint64_t not_after_ms;
 	bool is_done;
-	bool is_end; /* of a task, which no order starts again. Its nonce is for_what */
+	bool is_end;	     /* of a task, which no order starts again. Its nonce is for_what */
+	uint32_t next[BY_N]; /* in its bucket; as in buckets */
 };
 
 struct nonces {
@@ -43,17 +51,94 @@ struct nonces {
 	char boot_id[64];
 	int fd;
 	off_t reserved; /* the file has blocks up to here; 0: not known */
-	size_t n;
-	uint64_t forgotten_ms; /* the latest end of the forgotten ones; 0: all are kept */
-	struct entry entries[NONCES_MAX];
+	size_t n_lines; /* of the file */
+	size_t n, n_ends;
+	size_t n_compared;
+	uint64_t forgotten_ms;		    /* the latest end of the forgotten ones; 0: all are kept */
+	uint64_t ahead_ms;		    /* the most that orders showed the server's clock to be ahead */
+	uint64_t looked_ms;		    /* for places, when there was none */
+	uint32_t buckets[BY_N][NONCES_MAX]; /* the number of an entry, from 1; 0: none */
+	struct entry entries[NONCES_MAX];   /* the oldest first */
 };
+
+static const uint8_t *key_of(const struct entry *entry, enum by by)
+{
+	return by == BY_NONCE ? entry->nonce : entry->for_what;
+}
+
+/* Keys are chance and digests. */
+static uint32_t *bucket_of(struct nonces *nonces, enum by by, const uint8_t *key)
+{
+	uint32_t hash;
+
+	memcpy(&hash, key, sizeof(hash));
+	return &nonces->buckets[by][hash % NONCES_MAX];
+}
+
+/* Returns the next entry of @key behind @place, or NULL. */
+static struct entry *nonces_next(struct nonces *nonces, enum by by, const uint8_t *key, uint32_t place)
+{
+	while (place > 0) {
+		struct entry *entry = &nonces->entries[place - 1];
+
+		nonces->n_compared++;
+		if (memcmp(key_of(entry, by), key, ORDER_NONCE_SIZE) == 0)
+			return entry;
+		place = entry->next[by];
+	}
+	return NULL;
+}
 
 static struct entry *nonces_find(struct nonces *nonces, const uint8_t *nonce)
 {
-	for (size_t i = 0; i < nonces->n; i++)
-		if (memcmp(nonces->entries[i].nonce, nonce, ORDER_NONCE_SIZE) == 0)
-			return &nonces->entries[i];
-	return NULL;
+	return nonces_next(nonces, BY_NONCE, nonce, *bucket_of(nonces, BY_NONCE, nonce));
+}
+
+static void nonces_add(struct nonces *nonces, const struct entry *entry)
+{
+	struct entry *place = &nonces->entries[nonces->n++];
+
+	assert(nonces->n <= NONCES_MAX);
+	*place = *entry;
+	nonces->n_ends += entry->is_end;
+	for (enum by by = 0; by < BY_N; by++) {
+		uint32_t *bucket = bucket_of(nonces, by, key_of(place, by));
+
+		place->next[by] = *bucket;
+		*bucket = (uint32_t)nonces->n;
+	}
+}
+
+/* Returns the latest end of an order that was made before the task ended at @ended_ms. */
+static uint64_t covered_ms(const struct nonces *nonces, uint64_t ended_ms)
+{
+	return ended_ms + ORDER_VALID_MS + nonces->ahead_ms + SLACK_MS;
+}
+
+/* Forgets those that have expired; in a full list also the oldest ends, if no order that expires at @limit_ms
+ * or later counts as used for that. The file keeps their lines. */
+static void forget(struct nonces *nonces, uint64_t now_ms, uint64_t limit_ms)
+{
+	size_t n = nonces->n, n_ends = n == NONCES_MAX ? GIVE_WAY : 0;
+
+	nonces->n_compared += n;
+	memset(nonces->buckets, 0, sizeof(nonces->buckets));
+	nonces->n = nonces->n_ends = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct entry *entry = &nonces->entries[i];
+		bool has_expired = entry->not_after_ms < now_ms;
+		uint64_t until_ms = entry->not_after_ms;
+
+		if (entry->is_end)
+			until_ms = covered_ms(nonces, until_ms - ORDER_VALID_MS - END_KEPT_MS);
+		if (!has_expired && (!entry->is_end || n_ends == 0 || until_ms >= limit_ms)) {
+			nonces_add(nonces, entry);
+			continue;
+		}
+		n_ends -= !has_expired;
+		if (until_ms > nonces->forgotten_ms)
+			nonces->forgotten_ms = until_ms;
+	}
 }
 
 static void digest_of(const uint8_t alloc[static ORDER_UUID_SIZE], const char *task,
@@ -107,11 +192,17 @@ static bool parse_line(struct nonces *nonces, char *line)
 	    hex_decode(entry.for_what, FOR_SIZE, for_what) < 0)
 		return false;
 	known = nonces_find(nonces, entry.nonce);
-	if (!known && nonces->n == NONCES_MAX)
+	if (known) {
+		known->is_done |= entry.is_done;
+		if (entry.not_after_ms > known->not_after_ms) /* an end that was forgotten, and came again */
+			known->not_after_ms = entry.not_after_ms;
+		return memcmp(known->for_what, entry.for_what, FOR_SIZE) == 0;
+	}
+	if (nonces->n == NONCES_MAX) /* the file has lines of forgotten ones */
+		forget(nonces, (uint64_t)clock_realtime_ms(), UINT64_MAX);
+	if (nonces->n == NONCES_MAX)
 		return false;
-	if (!known)
-		known = &nonces->entries[nonces->n++];
-	*known = entry;
+	nonces_add(nonces, &entry);
 	return true;
 }
 
@@ -131,6 +222,7 @@ static enum status parse_text(struct nonces *nonces, char *text, struct error *e
 	for (line = end + 1; (end = strchr(line, '\n')); line = end + 1) {
 		*end = '\0';
 		number++;
+		nonces->n_lines++;
 		if (!parse_line(nonces, line))
 			return error_set(err, STATUS_DATA_LOSS, 0,
 					 "%s:%zu: the line is broken, so the driver cannot know which orders "
@@ -173,11 +265,12 @@ static enum status open_file(struct nonces *nonces, struct error *err)
 	return STATUS_OK;
 }
 
-/* Rewrites the whole list. After a failure no line is added before a rewrite succeeds: the file may end in
- * half a line, or may be another file. */
+/* Rewrites the whole list. After a failure the file that is at its path is opened, except one that may end in
+ * half a line: to that no line is added before a rewrite succeeds. */
 static enum status rewrite(struct nonces *nonces, struct error *err)
 {
 	cleanup_strbuf struct strbuf text = STRBUF_INIT(FILE_MAX);
+	bool was_whole = nonces->fd >= 0;
 	char line[LINE_MAX_];
 	int r;
 
@@ -188,9 +281,18 @@ static enum status rewrite(struct nonces *nonces, struct error *err)
 		strbuf_puts(&text, line);
 	}
 	r = text.error ? text.error : file_write_atomic(nonces->path, 0600, text.data, text.len);
+	if (r < 0 && was_whole)
+		(void)open_file(nonces, NULL);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
+	nonces->n_lines = nonces->n;
 	return open_file(nonces, err);
+}
+
+/* Rewrites a list that may not be continued, or has too many lines. */
+static enum status tidy(struct nonces *nonces, struct error *err)
+{
+	return nonces->fd < 0 || nonces->n_lines >= LINES_MAX ? rewrite(nonces, err) : STATUS_OK;
 }
 
 /* A list of this boot without a torn line is not rewritten: that needs a free block. */
@@ -255,21 +357,6 @@ enum nonce_use nonces_look(struct nonces *nonces, const struct order *order)
 	return order->not_after_ms <= nonces->forgotten_ms ? NONCE_DONE : NONCE_NEW;
 }
 
-static void forget(struct nonces *nonces, uint64_t now_ms)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < nonces->n; i++) {
-		const struct entry *entry = &nonces->entries[i];
-
-		if (entry->not_after_ms >= now_ms)
-			nonces->entries[kept++] = *entry;
-		else if (!entry->is_end && entry->not_after_ms > nonces->forgotten_ms)
-			nonces->forgotten_ms = entry->not_after_ms;
-	}
-	nonces->n = kept;
-}
-
 static enum status append(struct nonces *nonces, const struct entry *entry, struct error *err)
 {
 	char line[LINE_MAX_];
@@ -281,23 +368,51 @@ static enum status append(struct nonces *nonces, const struct entry *entry, stru
 	r = fd_write_all(nonces->fd, line, (size_t)n);
 	if (r == 0 && fdatasync(nonces->fd) < 0)
 		r = -errno;
+	nonces->n_lines++;
 	if (r == 0)
 		return STATUS_OK;
 	close_file(nonces);
 	return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
 }
 
-/* Room for one more: those that have expired may be forgotten. */
-static enum status make_room(struct nonces *nonces, int64_t now_ms, struct error *err)
+static bool has_place(const struct nonces *nonces)
 {
-	if (nonces->n >= NONCES_MAX - KEEP_FREE && now_ms > 0) {
-		forget(nonces, (uint64_t)now_ms);
-		TRY(rewrite(nonces, err));
+	return nonces->n < NONCES_MAX && nonces->n - nonces->n_ends < NONCES_MAX - ENDS_MIN;
+}
+
+/* Makes room for an order. One that must wait does not cost the others a walk over the list each time. */
+static enum status make_place(struct nonces *nonces, const struct order *order, uint64_t now_ms,
+			      struct error *err)
+{
+	if (!has_place(nonces) && now_ms - nonces->looked_ms >= PAUSE_MS) {
+		nonces->looked_ms = now_ms;
+		forget(nonces, now_ms, order->not_after_ms);
 	}
-	if (nonces->n >= NONCES_MAX - KEEP_FREE)
+	if (!has_place(nonces))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "more than %zu orders that have not expired were used", nonces->n);
+				 "no place for another order: %zu that have not expired were used, and %zu "
+				 "tasks ended",
+				 nonces->n - nonces->n_ends, nonces->n_ends);
 	return STATUS_OK;
+}
+
+/* Makes room for an end, which never waits: orders leave it places. */
+static void make_place_for_end(struct nonces *nonces, uint64_t now_ms)
+{
+	if (nonces->n == NONCES_MAX)
+		forget(nonces, now_ms, now_ms + ORDER_VALID_MS + nonces->ahead_ms);
+	if (nonces->n == NONCES_MAX)
+		forget(nonces, now_ms, UINT64_MAX); /* orders of now count as used */
+}
+
+/* Notes how far the server's clock is ahead, up to the difference for which ends are kept. */
+static void note_clock(struct nonces *nonces, const struct order *order, uint64_t now_ms)
+{
+	uint64_t most_ms = now_ms + ORDER_VALID_MS + END_KEPT_MS - SLACK_MS;
+	uint64_t until_ms = order->not_after_ms < most_ms ? order->not_after_ms : most_ms;
+
+	if (until_ms > now_ms + ORDER_VALID_MS + nonces->ahead_ms)
+		nonces->ahead_ms = until_ms - ORDER_VALID_MS - now_ms;
 }
 
 enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err)
@@ -308,15 +423,15 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 	assert(nonces_look(nonces, order) == NONCE_NEW);
 	memcpy(entry.nonce, order->nonce, ORDER_NONCE_SIZE);
 	digest_of(order->alloc, order->task, entry.for_what);
-	TRY(make_room(nonces, now_ms, err));
-	if (nonces->fd < 0)
-		TRY(rewrite(nonces, err));
+	note_clock(nonces, order, (uint64_t)now_ms);
+	TRY(make_place(nonces, order, (uint64_t)now_ms, err));
+	TRY(tidy(nonces, err));
 	r = reserve(nonces);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "keep room in %s for the ends of tasks",
 				 nonces->path);
 	TRY(append(nonces, &entry, err));
-	nonces->entries[nonces->n++] = entry;
+	nonces_add(nonces, &entry);
 	return STATUS_OK;
 }
 
@@ -350,13 +465,15 @@ static enum status end_task(struct nonces *nonces, const uint8_t for_what[static
 			    .is_done = true,
 			    .is_end = true};
 
-	if (nonces_find(nonces, for_what))
+	/* known, or each order of the task counts as used */
+	if (nonces_find(nonces, for_what) || covered_ms(nonces, (uint64_t)now_ms) <= nonces->forgotten_ms)
 		return STATUS_OK;
 	memcpy(end.nonce, for_what, FOR_SIZE);
 	memcpy(end.for_what, for_what, FOR_SIZE);
-	TRY(make_room(nonces, now_ms, err));
+	make_place_for_end(nonces, (uint64_t)now_ms);
+	(void)tidy(nonces, NULL); /* a full disk keeps the file that has room for ends */
 	TRY(append(nonces, &end, err));
-	nonces->entries[nonces->n++] = end;
+	nonces_add(nonces, &end);
 	return STATUS_OK;
 }
 
@@ -366,14 +483,21 @@ enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const c
 	uint8_t bytes[ORDER_UUID_SIZE];
 	uint8_t for_what[FOR_SIZE];
 	enum status status = STATUS_OK;
+	struct entry *entry;
 
 	if (!id_uuid_bytes(alloc, bytes))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "'%.64s' is no allocation", alloc);
 	digest_of(bytes, task, for_what);
-	for (size_t i = 0; i < nonces->n && status == STATUS_OK; i++)
-		if (memcmp(nonces->entries[i].for_what, for_what, FOR_SIZE) == 0)
-			status = nonce_record_finish(nonces, &nonces->entries[i], err);
+	entry = nonces_next(nonces, BY_TASK, for_what, *bucket_of(nonces, BY_TASK, for_what));
+	for (; entry && status == STATUS_OK;
+	     entry = nonces_next(nonces, BY_TASK, for_what, entry->next[BY_TASK]))
+		status = nonce_record_finish(nonces, entry, err);
 	if (status == STATUS_OK && task[0] != '\0')
 		status = end_task(nonces, for_what, now_ms, err);
 	return status;
+}
+
+size_t nonces_n_compared(const struct nonces *nonces)
+{
+	return nonces->n_compared;
 }

@@ -4,12 +4,15 @@
  *
  * An order is begun before anything is done for it, and done when it must never do anything again. Those that
  * have expired may be forgotten: then every order that ends no later than the latest of them counts as used.
- * The file has room for the ends of 8192 tasks, which a full disk does not take. */
+ * The end of a task never waits for a place: orders leave it some, and the oldest ends give way, for which
+ * the orders that were made before them count as used. Without a place for an order none is begun. The file
+ * has room for the ends of 8192 tasks, which a full disk does not take. */
 
 #include "base/error.h"
 
 #include <order.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { NONCES_MAX = 1 << 16 }; /* that have not expired */
@@ -33,7 +36,12 @@ enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDE
 			  struct error *err);
 
 /** nonces_finish() of all that were begun for @task of @alloc, a UUID; the network's for an empty one. Orders
- * of the task that are first shown later count as used too, and no clock is compared: a task of an allocation
- * is started once in a boot. @now_ms to forget that when each such order has expired long since. */
+ * of the task that are first shown later count as used too: a task of an allocation is started once in a
+ * boot.
+ * @now_ms to forget that when each such order has expired long since; in a full list, as the clock of the
+ * server that the begun orders showed has it, and five minutes later. */
 enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,
 			       struct error *err);
+
+/** How many entries were looked at, by all functions together. */
+size_t nonces_n_compared(const struct nonces *nonces);

@@ -11,10 +11,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
+#include "base/strbuf.h"
 #include "model/order.h"
 
 #include <fcntl.h>
 #include <holdfast/driver/v1/driver.pb-c.h>
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -217,6 +219,10 @@ CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver)
 {
 	static const char torn[] = BOOT "\nforgotten - - 0\nbegun 0100000000000000000000000000";
 	static const char wrong[] = BOOT "\nforgotten - - 0\nbegun zz 00 12\n";
+	static const char other[] =
+		BOOT "\nforgotten - - 0\nbegun 01000000000000000000000000000000 "
+		     "01000000000000000000000000000000 12\ndone 01000000000000000000000000000000 "
+		     "02000000000000000000000000000000 12\n";
 	struct error err;
 
 	nonces_free(f->nonces);
@@ -232,6 +238,8 @@ CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver)
 	f->nonces = NULL;
 	assert_int_equal(file_write_atomic(f->path, 0600, wrong, strlen(wrong)), 0);
 	assert_error(nonces_open(f->path, BOOT, &f->nonces, &err), STATUS_DATA_LOSS, err, "orders:3:");
+	assert_int_equal(file_write_atomic(f->path, 0600, other, strlen(other)), 0);
+	assert_error(nonces_open(f->path, BOOT, &f->nonces, &err), STATUS_DATA_LOSS, err, "orders:4:");
 }
 
 /* Half a line may be left by a full disk: no line may follow it. */
@@ -584,6 +592,233 @@ CASE(a_forgotten_order_counts_as_used)
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
 	f->order.not_after_ms = 1001;
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+}
+
+/* --- a list without room --- */
+
+enum { ENDED, BEGUN, DONE };
+
+/* Writes a list of @n lines. @ms of the first, and of each after it: when the task ended, or the order was
+ * made */
+static void write_list(struct fixture *f, int kind, size_t n, uint64_t ms, uint64_t step_ms)
+{
+	static const char *const words[] = {"ended", "begun", "done"};
+	uint64_t kept_ms = kind == ENDED ? 3600000 : 0;
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(16 << 20);
+
+	nonces_free(f->nonces);
+	f->nonces = NULL;
+	strbuf_puts(&text, BOOT "\nforgotten - - 0\n");
+	for (size_t i = 0; i < n; i++) { /* the keys are spread as chance is */
+		uint32_t key = (uint32_t)(i % NONCES_MAX * 2654435761U);
+
+		strbuf_printf(&text, "%s %08x%024x %08x%024x %" PRIu64 "\n",
+			      words[kind == DONE && i < NONCES_MAX / 2 ? BEGUN : kind], key, 1, key, 1,
+			      ms + i * step_ms + ORDER_VALID_MS + kept_ms);
+	}
+	assert_int_equal(file_write_atomic(f->path, 0600, text.data, text.len), 0);
+	assert_ok(nonces_open(f->path, BOOT, &f->nonces, NULL));
+}
+
+/* The order of another allocation. */
+static struct order other_order(const struct fixture *f, uint8_t nonce, uint64_t made_ms)
+{
+	struct order order = f->order;
+
+	order.alloc[0] ^= 1;
+	order.nonce[1] = nonce;
+	order.not_after_ms = made_ms + ORDER_VALID_MS;
+	return order;
+}
+
+static enum nonce_use look(struct fixture *f, uint8_t nonce, uint64_t made_ms)
+{
+	const struct order order = other_order(f, nonce, made_ms);
+
+	return nonces_look(f->nonces, &order);
+}
+
+static enum status begin_order(struct fixture *f, uint8_t nonce, uint64_t made_ms, uint64_t now_ms)
+{
+	const struct order order = other_order(f, nonce, made_ms);
+
+	return nonces_begin(f->nonces, &order, (int64_t)now_ms, NULL);
+}
+
+enum { NOW = 100 * 3600000, MINUTE = 60000 };
+
+/* A new order with the nonce of line @i, which is known by it as long as the line is. */
+static enum nonce_use look_at_line(struct fixture *f, size_t i)
+{
+	struct order order = other_order(f, 0, NOW + 60 * MINUTE);
+	uint32_t key = (uint32_t)(i * 2654435761U);
+
+	memset(order.nonce, 0, sizeof(order.nonce));
+	for (size_t k = 0; k < sizeof(key); k++)
+		order.nonce[k] = (uint8_t)(key >> (24 - 8 * k));
+	order.nonce[ORDER_NONCE_SIZE - 1] = 1;
+	return nonces_look(f->nonces, &order);
+}
+
+CASE(the_end_of_a_task_forgets_the_oldest_ends_instead_of_waiting)
+{
+	write_list(f, ENDED, NONCES_MAX, NOW - 20 * MINUTE, 10);
+	f->order.not_after_ms = NOW + ORDER_VALID_MS;
+	for (int i = 0; i < 10; i++)
+		assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW, NULL));
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	assert_int_equal(look_at_line(f, 4095), NONCE_NEW);
+	assert_int_equal(look_at_line(f, 4096), NONCE_DONE);
+	assert_int_equal(look(f, 1, NOW), NONCE_NEW);
+	assert_int_equal(look(f, 1, NOW - 20 * MINUTE), NONCE_DONE);
+	assert_ok(begin_order(f, 1, NOW, NOW));
+	nonces_free(f->nonces); /* the file still has the lines of the forgotten ones */
+	f->nonces = NULL;
+	assert_ok(nonces_open(f->path, BOOT, &f->nonces, NULL));
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	assert_int_equal(look(f, 1, NOW), NONCE_BEGUN);
+}
+
+CASE(an_order_needs_no_place_that_the_oldest_ends_can_give)
+{
+	write_list(f, ENDED, NONCES_MAX, NOW - 20 * MINUTE, 10);
+	assert_ok(begin_order(f, 1, NOW, NOW));
+	assert_int_equal(look(f, 2, NOW), NONCE_NEW);
+}
+
+/* An agent kept it back until the end of its task was forgotten. */
+CASE(an_order_of_a_forgotten_end_counts_as_used_as_the_clock_of_the_server_has_it)
+{
+	enum { AHEAD = 30 * MINUTE };
+
+	for (int is_ahead = 0; is_ahead < 2; is_ahead++) {
+		uint64_t ahead_ms = is_ahead ? AHEAD : 0;
+
+		write_list(f, ENDED, NONCES_MAX - 2, NOW - 20 * MINUTE, 10);
+		assert_ok(begin_order(f, 1, NOW + ahead_ms, NOW));
+		assert_ok(begin_order(f, 3, NOW, NOW)); /* of a server whose clock is right */
+		assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW, NULL));
+		assert_int_equal(look(f, 2, NOW - 20 * MINUTE + ahead_ms), NONCE_DONE);
+		assert_int_equal(look(f, 2, NOW - 15 * MINUTE + ahead_ms), NONCE_DONE);
+		assert_int_equal(look(f, 2, NOW + ahead_ms), NONCE_NEW);
+	}
+}
+
+CASE(an_order_of_another_century_costs_orders_of_an_hour)
+{
+	write_list(f, ENDED, NONCES_MAX - 1, NOW, 0);
+	assert_ok(begin_order(f, 1, 2 * (uint64_t)NOW, NOW));
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW, NULL));
+	assert_int_equal(look(f, 2, NOW + 60 * MINUTE), NONCE_DONE);
+	assert_int_equal(look(f, 2, NOW + 60 * MINUTE + 1), NONCE_NEW);
+}
+
+CASE(what_has_expired_gives_way_before_new_ends)
+{
+	char task[16];
+
+	write_list(f, ENDED, NONCES_MAX - 100, NOW - 71 * MINUTE, 0);
+	for (int i = 0; i <= 100; i++) {
+		(void)snprintf(task, sizeof(task), "t%d", i);
+		assert_ok(nonces_finish_task(f->nonces, ALLOC, task, NOW, NULL));
+	}
+	assert_int_equal(look(f, 1, NOW), NONCE_NEW);
+}
+
+CASE(ends_without_end_in_seconds_cost_orders_but_no_end)
+{
+	struct stat before, after;
+
+	write_list(f, ENDED, NONCES_MAX, NOW, 0);
+	assert_int_equal(begin_order(f, 1, NOW, NOW), STATUS_RESOURCE_EXHAUSTED);
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW, NULL));
+	f->order.not_after_ms = NOW + ORDER_VALID_MS;
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	assert_int_equal(look(f, 1, NOW), NONCE_DONE);
+	assert_int_equal(look(f, 1, NOW + 5 * MINUTE), NONCE_DONE);
+	assert_int_equal(look(f, 1, NOW + 5 * MINUTE + 1), NONCE_NEW);
+	/* each order counts as used: an end would add nothing */
+	assert_int_equal(stat(f->path, &before), 0);
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "db", NOW, NULL));
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_int_equal(before.st_size, after.st_size);
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "db", NOW + 1, NULL));
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_true(before.st_size < after.st_size);
+}
+
+CASE(orders_without_end_leave_places_to_ends_and_are_never_forgotten)
+{
+	enum { MOST = NONCES_MAX - 8192, FLOOD = 8300 };
+	struct stat before, after;
+	char task[16];
+	size_t n;
+
+	write_list(f, BEGUN, MOST - 1, NOW, 0);
+	assert_ok(begin_order(f, 1, NOW, NOW));
+	assert_int_equal(stat(f->path, &before), 0);
+	n = nonces_n_compared(f->nonces);
+	for (uint8_t i = 0; i < 100; i++)
+		assert_int_equal(begin_order(f, 2, NOW, NOW + i), STATUS_RESOURCE_EXHAUSTED);
+	assert_in_range(nonces_n_compared(f->nonces) - n, 1, NONCES_MAX + 1000);
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_int_equal(before.st_size, after.st_size);
+	for (int i = 0; i < FLOOD; i++) {
+		(void)snprintf(task, sizeof(task), "t%d", i);
+		assert_ok(nonces_finish_task(f->nonces, BOOT, task, NOW + 2000, NULL));
+	}
+	assert_int_equal(look_at_line(f, 0), NONCE_BEGUN);
+	assert_int_equal(look(f, 1, NOW), NONCE_BEGUN);
+	/* later they have expired */
+	assert_ok(begin_order(f, 3, NOW + 20 * MINUTE, NOW + 20 * MINUTE));
+	assert_int_equal(look_at_line(f, 0), NONCE_NEW);
+}
+
+CASE(a_look_does_not_walk_over_the_list)
+{
+	size_t n;
+
+	write_list(f, ENDED, NONCES_MAX, NOW, 0);
+	assert_in_range(nonces_n_compared(f->nonces), 0, NONCES_MAX);
+	n = nonces_n_compared(f->nonces);
+	assert_int_equal(look(f, 1, NOW), NONCE_NEW);
+	assert_ok(
+		nonces_finish_task(f->nonces, ALLOC, "web", NOW + 71 * MINUTE, NULL)); /* all have expired */
+	assert_in_range(nonces_n_compared(f->nonces) - n, NONCES_MAX, NONCES_MAX + 100);
+	n = nonces_n_compared(f->nonces);
+	assert_ok(begin_order(f, 1, NOW + 71 * MINUTE, NOW + 71 * MINUTE));
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW + 71 * MINUTE, NULL));
+	assert_in_range(nonces_n_compared(f->nonces) - n, 0, 100);
+}
+
+CASE(an_end_that_was_forgotten_and_came_again_counts_by_its_last_line)
+{
+	write_list(f, ENDED, NONCES_MAX + 1, NOW - 80 * MINUTE, 73); /* the last key is the first one */
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW, NULL));
+	assert_int_equal(look_at_line(f, 1), NONCE_NEW);
+	assert_int_equal(look_at_line(f, 0), NONCE_DONE);
+}
+
+CASE(a_list_of_many_lines_is_rewritten_unless_the_disk_is_full)
+{
+	enum { MANY = 120000 };
+	struct stat before, after;
+	struct error err;
+
+	write_list(f, DONE, MANY, NOW, 0);
+	assert_int_equal(stat(f->path, &before), 0);
+	is_disk_full = true;
+	assert_succeeds(nonces_finish_task(f->nonces, ALLOC, "web", NOW + 71 * MINUTE, &err), err);
+	assert_int_not_equal(begin_order(f, 1, NOW + 71 * MINUTE, NOW + 71 * MINUTE), STATUS_OK);
+	is_disk_full = false;
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_ok(begin_order(f, 1, NOW + 71 * MINUTE, NOW + 71 * MINUTE));
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_true(after.st_size < 1000);
+	f->order.not_after_ms = NOW + 71 * MINUTE + ORDER_VALID_MS;
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
 }
 
 CASE(a_command_is_entered_once)
