@@ -18,6 +18,7 @@
 
 #define LABEL_ALLOC "dev.holdfast.alloc"
 #define LABEL_TASK "dev.holdfast.task"
+#define LABEL_NAMESPACE "dev.holdfast.namespace"
 #define LABEL_NODE "dev.holdfast.node"
 #define LABEL_BOOT "dev.holdfast.boot"
 #define LABEL_NONCE "dev.holdfast.order"
@@ -256,11 +257,11 @@ static json_t *node_of(const struct settings *settings)
 static json_t *labels_of(const struct settings *settings, const char *alloc_id, const char *task,
 			 const struct container_order *order, bool has_logs, uint32_t stop_ms)
 {
-	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s}", LABEL_ALLOC, alloc_id,
-			 LABEL_TASK, task, LABEL_NODE, node_of(settings), LABEL_BOOT, order->boot_id,
-			 LABEL_NONCE, order->nonce, LABEL_LOGS, has_logs ? "engine" : "none", LABEL_STOP,
-			 json_sprintf("%" PRIu32, stop_ms), LABEL_PLUGIN, "", LABEL_SOCKET, "", LABEL_HEALTH,
-			 "", LABEL_UPDATE, "disabled");
+	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", LABEL_ALLOC,
+			 alloc_id, LABEL_TASK, task, LABEL_NODE, node_of(settings), LABEL_BOOT,
+			 order->boot_id, LABEL_NONCE, order->nonce, LABEL_LOGS, has_logs ? "engine" : "none",
+			 LABEL_STOP, json_sprintf("%" PRIu32, stop_ms), LABEL_PLUGIN, "", LABEL_SOCKET, "",
+			 LABEL_HEALTH, "", LABEL_UPDATE, "disabled", LABEL_NAMESPACE, "");
 }
 
 static bool has_env(const task_t *task, const char *key)
@@ -349,7 +350,8 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 	json_t *labels = labels_of(settings, task->alloc_id, task->task, order, !task->disable_logs, stop_ms);
 	int r = set_program(body, spec) |
 		set_number(body, "StopTimeout", settings_stop_seconds(settings, stop_ms)) |
-		json_object_set_new(body, "Labels", labels) | set_no_check(body) |
+		json_object_set_new(body, "Labels", labels) |
+		set_text(labels, LABEL_NAMESPACE, task->namespace_) | set_no_check(body) |
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 
 	if (task->health)
@@ -465,6 +467,9 @@ enum status container_read(const json_t *json, const char *alloc_id, const char 
 	(void)str_copy(container.id, sizeof(container.id), text_at(json, "Id"));
 	(void)str_copy(container.alloc, sizeof(container.alloc), alloc_id);
 	(void)str_copy(container.task, sizeof(container.task), task);
+	if (id_is_name(text_at(labels, LABEL_NAMESPACE), NAMESPACE_MAX))
+		(void)str_copy(container.namespace, sizeof(container.namespace),
+			       text_at(labels, LABEL_NAMESPACE));
 	if (parse_u32(text_at(labels, LABEL_STOP), 0, UINT32_MAX, &container.stop_ms) < 0)
 		container.stop_ms = STOP_DEFAULT_MS;
 	str_copy_text(container.plugin, sizeof(container.plugin), text_at(labels, LABEL_PLUGIN));

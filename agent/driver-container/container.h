@@ -6,6 +6,7 @@
 #include "task_spec.h"
 
 #include "base/error.h"
+#include "model/volume.h"
 
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <jansson.h>
@@ -53,6 +54,7 @@ struct container {
 	char id[CONTAINER_ID_SIZE];
 	char alloc[64];
 	char task[64];
+	char namespace[NAMESPACE_MAX + 1]; /* empty: not known */
 	char nonce[2 * ORDER_NONCE_SIZE + 1];
 	char plugin[CONTAINER_ID_SIZE];	       /* the CSI plugin in it; empty: no plugin */
 	char plugin_socket[CONTAINER_ID_SIZE]; /* likewise: in the plugin's folder */

@@ -109,46 +109,87 @@ static DIR *open_folder(const char *state_dir, struct error *err)
 	return folder;
 }
 
-/* One more has room afterwards. */
-static void drop_oldest(DIR *folder)
+/* A file, ALLOC.TASK.NAMESPACE: these have no dots. */
+struct file {
+	char name[NAME_MAX + 1];
+	const char *namespace;
+	struct timespec time;
+};
+
+static size_t read_files(DIR *folder, struct file files[static LAST_OUTPUT_TASKS])
 {
-	char oldest[NAME_MAX + 1] = "";
-	struct timespec time = {0};
 	const struct dirent *entry;
 	size_t n = 0;
 
-	while ((entry = readdir(folder))) {
+	while (n < LAST_OUTPUT_TASKS && (entry = readdir(folder))) {
+		struct file *file = &files[n];
+		const char *dot;
 		struct stat st;
 
 		if (entry->d_name[0] == '.' ||
 		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		if (n++ == 0 || st.st_mtim.tv_sec < time.tv_sec ||
-		    (st.st_mtim.tv_sec == time.tv_sec && st.st_mtim.tv_nsec < time.tv_nsec)) {
-			time = st.st_mtim;
-			(void)str_copy(oldest, sizeof(oldest), entry->d_name);
-		}
+		(void)str_copy(file->name, sizeof(file->name), entry->d_name);
+		dot = strrchr(file->name, '.');
+		file->namespace = dot ? dot + 1 : "";
+		file->time = st.st_mtim;
+		n++;
 	}
-	if (n >= LAST_OUTPUT_TASKS)
-		(void)unlinkat(dirfd(folder), oldest, 0);
+	return n;
 }
 
-enum status last_output_save(const char *state_dir, const char *alloc, const char *task,
-			     const struct last_output *output, struct error *err)
+static size_t count_files(const struct file *files, size_t n, const char *namespace)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += str_eq(files[i].namespace, namespace);
+	return count;
+}
+
+static bool is_older(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* Makes room for a file of @namespace: drops the oldest of the namespace that would have most. */
+static void make_room(DIR *folder, const char *namespace)
+{
+	cleanup_free struct file *files = calloc(LAST_OUTPUT_TASKS, sizeof(*files));
+	size_t n = files ? read_files(folder, files) : 0;
+	const struct file *drop = NULL;
+	size_t most = 0;
+
+	for (size_t i = 0; n >= LAST_OUTPUT_TASKS && i < n; i++) {
+		size_t count =
+			count_files(files, n, files[i].namespace) + str_eq(files[i].namespace, namespace);
+
+		if (count < most || (count == most && !is_older(&files[i].time, &drop->time)))
+			continue;
+		most = count;
+		drop = &files[i];
+	}
+	if (drop)
+		(void)unlinkat(dirfd(folder), drop->name, 0);
+}
+
+enum status last_output_save(const char *state_dir, const char *namespace, const char *alloc,
+			     const char *task, const struct last_output *output, struct error *err)
 {
 	cleanup_closedir DIR *folder = NULL;
 	cleanup_close int fd = -EBADF;
 	char name[NAME_MAX + 1];
 	int r;
 
+	assert(!strpbrk(namespace, "./"));
 	if (output->bytes.len == 0)
 		return STATUS_OK;
-	if (str_format(name, sizeof(name), "%s.%s", alloc, task) < 0)
+	if (str_format(name, sizeof(name), "%s.%s.%s", alloc, task, namespace) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the name of task %.64s is too long", task);
 	folder = open_folder(state_dir, err);
 	if (!folder)
 		return err ? err->status : STATUS_INTERNAL;
-	drop_oldest(folder);
+	make_room(folder, namespace);
 	fd = openat(dirfd(folder), name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 		    S_IRUSR | S_IWUSR);
 	r = fd < 0 ? -errno : fd_write_all(fd, output->bytes.data, output->bytes.len);
@@ -204,23 +245,42 @@ static void copy_wished(const uint8_t *bytes, size_t n, const struct last_output
 	}
 }
 
+/* Reads the file of a task, of any namespace. Returns 0 or a negative errno. */
+static int read_file(const char *state_dir, const char *alloc, const char *task, char **ret, size_t *ret_n)
+{
+	cleanup_closedir DIR *folder = NULL;
+	const struct dirent *entry;
+	char path[PATH_MAX], begin[NAME_MAX + 1];
+
+	if (str_format(path, sizeof(path), "%s/output", state_dir) < 0 ||
+	    str_format(begin, sizeof(begin), "%s.%s.", alloc, task) < 0)
+		return -ENAMETOOLONG;
+	folder = opendir(path);
+	if (!folder)
+		return -errno;
+	while ((entry = readdir(folder)))
+		if (str_starts_with(entry->d_name, begin) &&
+		    str_format(path, sizeof(path), "%s/output/%s", state_dir, entry->d_name) >= 0)
+			return file_read(path, LAST_OUTPUT_MAX, ret, ret_n);
+	return -ENOENT;
+}
+
 enum status last_output_load(const char *state_dir, const char *alloc, const char *task,
 			     const struct last_output_wish *wish, struct strbuf *ret, struct error *err)
 {
 	cleanup_free char *bytes = NULL;
-	char path[PATH_MAX];
 	size_t n = 0;
-	int r = str_format(path, sizeof(path), "%s/output/%s.%s", state_dir, alloc, task);
+	int r = read_file(state_dir, alloc, task, &bytes, &n);
 
-	if (r >= 0)
-		r = file_read(path, LAST_OUTPUT_MAX, &bytes, &n);
 	if (r == -ENOENT)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "driver container has no task '%s' of allocation %s, and no output of it: "
-				 "the output of the last %d tasks is kept",
+				 "the output of %d tasks is kept, and the namespace that has most loses its "
+				 "oldest",
 				 task, alloc, LAST_OUTPUT_TASKS);
 	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "read %s", path);
+		return error_set(err, status_from_errno(r), r, "read the output of task %s.%s in %s", alloc,
+				 task, state_dir);
 	copy_wished((const uint8_t *)bytes, n, wish, ret);
 	return STATUS_OK;
 }

@@ -3,7 +3,8 @@
 /* Keeps the last output of tasks whose containers are gone: a file each in the driver's state folder, in the
  * engine's frames.
  *
- * The files show why a task ended. They are not synced, and the oldest are removed first. */
+ * The files show why a task ended. They are not synced; the oldest of the namespace that has most is removed
+ * first. */
 
 #include "frames.h"
 
@@ -34,9 +35,10 @@ void last_output_put(struct last_output *output, const uint8_t *bytes, size_t n)
 
 /** Saves the output of task @task of allocation @alloc, in place of its previous one; without output it saves
  * nothing.
- * @state_dir the driver's */
-enum status last_output_save(const char *state_dir, const char *alloc, const char *task,
-			     const struct last_output *output, struct error *err);
+ * @state_dir the driver's
+ * @namespace of the task, id_is_name(); empty: not known */
+enum status last_output_save(const char *state_dir, const char *namespace, const char *alloc,
+			     const char *task, const struct last_output *output, struct error *err);
 
 struct last_output_wish {
 	bool has_stdout;

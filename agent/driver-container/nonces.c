@@ -56,8 +56,8 @@ struct nonces {
 	size_t n_compared;
 	uint64_t forgotten_ms;		    /* the latest end of the forgotten ones; 0: all are kept */
 	uint64_t ahead_ms;		    /* the most that orders showed the server's clock to be ahead */
-	uint64_t looked_ms;		    /* for places, when there was none */
-	uint32_t buckets[BY_N][NONCES_MAX]; /* the number of an entry, from 1; 0: none */
+	uint64_t looked_ms;		    /* for places, when the list was full */
+	uint32_t buckets[BY_N][NONCES_MAX]; /* the number of an entry, from 1; 0: empty */
 	struct entry entries[NONCES_MAX];   /* the oldest first */
 };
 

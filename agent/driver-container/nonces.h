@@ -5,7 +5,7 @@
  * An order is begun before anything is done for it, and done when it must never do anything again. Those that
  * have expired may be forgotten: then every order that ends no later than the latest of them counts as used.
  * The end of a task never waits for a place: orders leave it some, and the oldest ends give way, for which
- * the orders that were made before them count as used. Without a place for an order none is begun. The file
+ * the orders that were made before them count as used. Without a place no order is begun. The file
  * has room for the ends of 8192 tasks, which a full disk does not take. */
 
 #include "base/error.h"

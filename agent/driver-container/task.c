@@ -56,8 +56,9 @@ struct op {
 	const struct op_kind *kind;
 	char alloc[64];
 	char task[64];
-	char name[CONTAINER_NAME_SIZE]; /* of the container */
-	struct taken taken;		/* with a body when it is an order's */
+	char namespace[NAMESPACE_MAX + 1]; /* of the task, by its order or its container; empty: not known */
+	char name[CONTAINER_NAME_SIZE];	   /* of the container */
+	struct taken taken;		   /* with a body when it is an order's */
 	char nonce[2 * ORDER_NONCE_SIZE + 1];
 	struct task_spec spec;
 	bool has_used; /* its end must be recorded */
@@ -321,6 +322,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 	} else {
 		op->pid = container.pid;
 		(void)str_copy(op->container_id, sizeof(op->container_id), container.id);
+		(void)str_copy(op->namespace, sizeof(op->namespace), container.namespace);
 		op->kind->seen(op, &container);
 	}
 }
@@ -438,8 +440,8 @@ static void on_output_end(enum status status, const struct error *err, const jso
 	struct error own;
 
 	if (status == STATUS_OK) {
-		status = last_output_save(op->driver->settings->state_dir, op->alloc, op->task, &op->output,
-					  &own);
+		status = last_output_save(op->driver->settings->state_dir, op->namespace, op->alloc, op->task,
+					  &op->output, &own);
 		err = &own;
 	}
 	if (status != STATUS_OK)

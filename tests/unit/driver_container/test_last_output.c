@@ -99,7 +99,7 @@ TEST_FIXTURE(output_of_a_task_is_found_by_stream_and_by_its_last_lines, setup, t
 	put_text(&output, FRAMES_STDOUT, "one\n");
 	put_text(&output, FRAMES_STDERR, "bad\nworse\n");
 	put_text(&output, FRAMES_STDOUT, "two\nopen");
-	assert_int_equal(last_output_save(*state, ALLOC, "web", &output, NULL), STATUS_OK);
+	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
 	last_output_release(&output);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_int_equal(load(*state, "web", &rows[i].wish, out, err), STATUS_OK);
@@ -123,14 +123,14 @@ TEST_FIXTURE(of_much_output_the_end_is_kept, setup, teardown)
 		put(&output, FRAMES_STDOUT, line, strlen(line), sizeof(line) + FRAMES_HEAD);
 		assert_in_range(output.bytes.len, 1, LAST_OUTPUT_MAX);
 	}
-	assert_int_equal(last_output_save(*state, ALLOC, "web", &output, NULL), STATUS_OK);
+	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
 	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
 	assert_in_range(strlen(out), LAST_OUTPUT_MAX / 3, LAST_OUTPUT_MAX);
 	assert_string_equal(out + strlen(out) - 11, "line 19999\n");
 	memset(large, 'x', sizeof(large) - 1);
 	large[sizeof(large) - 2] = '!';
 	put(&output, FRAMES_STDERR, large, sizeof(large) - 1, sizeof(large));
-	assert_int_equal(last_output_save(*state, ALLOC, "web", &output, NULL), STATUS_OK);
+	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
 	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
 	assert_in_range(strlen(err), LAST_OUTPUT_MAX / 2, LAST_OUTPUT_MAX);
 	assert_int_equal(err[strlen(err) - 1], '!');
@@ -146,12 +146,12 @@ TEST_FIXTURE(an_invalid_frame_of_an_engine_ends_the_output, setup, teardown)
 	put_text(&output, FRAMES_STDOUT, "one\n");
 	last_output_put(&output, (const uint8_t *)"HTTP/1.1 200", 12);
 	put_text(&output, FRAMES_STDOUT, "two\n");
-	assert_int_equal(last_output_save(*state, ALLOC, "web", &output, NULL), STATUS_OK);
+	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
 	last_output_release(&output);
 	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
 	assert_string_equal(out, "one\n");
 	/* a file that was cut, or that is something else */
-	(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".web", (const char *)*state);
+	(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".web.prod", (const char *)*state);
 	file = NON_NULL(fopen(path, "we"));
 	assert_int_equal(fwrite("\1\0\0\0\377\377\377\377abc\n", 1, 12, file), 12);
 	assert_int_equal(fclose(file), 0);
@@ -170,8 +170,8 @@ TEST_FIXTURE(the_oldest_give_way, setup, teardown)
 	put_text(&output, FRAMES_STDOUT, "x\n");
 	for (int i = 0; i < LAST_OUTPUT_TASKS + 3; i++) {
 		(void)snprintf(name, sizeof(name), "t%d", i);
-		assert_int_equal(last_output_save(*state, ALLOC, name, &output, NULL), STATUS_OK);
-		(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".%s", (const char *)*state, name);
+		assert_int_equal(last_output_save(*state, "prod", ALLOC, name, &output, NULL), STATUS_OK);
+		(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".%s.prod", (const char *)*state, name);
 		times[0].tv_sec = times[1].tv_sec = 1000 + i;
 		assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 	}
@@ -181,4 +181,58 @@ TEST_FIXTURE(the_oldest_give_way, setup, teardown)
 		assert_int_equal(load(*state, name, &everything, out, err),
 				 i < 3 ? STATUS_NOT_FOUND : STATUS_OK);
 	}
+}
+
+/* Saves @n outputs of tasks PREFIX0, PREFIX1, ..., each a second later than the one before. */
+static void save_many(const char *folder, const char *namespace, const char *prefix, int n, time_t *now)
+{
+	cleanup(last_output_release) struct last_output output;
+	char path[FOLDER_SIZE + 128], name[16];
+
+	last_output_init(&output);
+	put_text(&output, FRAMES_STDOUT, "x\n");
+	for (int i = 0; i < n; i++) {
+		const struct timespec times[2] = {{.tv_sec = ++*now}, {.tv_sec = *now}};
+
+		(void)snprintf(name, sizeof(name), "%s%d", prefix, i);
+		assert_ok(last_output_save(folder, namespace, ALLOC, name, &output, NULL));
+		(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".%s.%s", folder, name, namespace);
+		assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	}
+}
+
+static int count_kept(const char *folder, const char *prefix, int first, int n)
+{
+	char out[LAST_OUTPUT_MAX], err[LAST_OUTPUT_MAX], name[16];
+	int kept = 0;
+
+	for (int i = first; i < n; i++) {
+		(void)snprintf(name, sizeof(name), "%s%d", prefix, i);
+		kept += load(folder, name, &everything, out, err) == STATUS_OK;
+	}
+	return kept;
+}
+
+TEST_FIXTURE(a_namespace_of_many_short_tasks_removes_no_output_of_others, setup, teardown)
+{
+	enum { OTHERS = 100, FLOOD = 1000, KEPT = LAST_OUTPUT_TASKS - OTHERS };
+	time_t now = 1000;
+
+	save_many(*state, "quiet", "q", OTHERS, &now);
+	save_many(*state, "loud", "l", FLOOD, &now);
+	assert_int_equal(count_kept(*state, "q", 0, OTHERS), OTHERS);
+	assert_int_equal(count_kept(*state, "l", 0, FLOOD), KEPT);
+	assert_int_equal(count_kept(*state, "l", FLOOD - KEPT, FLOOD), KEPT);
+}
+
+/* The one that comes counts: of two equal ones it is not the other that loses. */
+TEST_FIXTURE(namespaces_that_have_equally_many_each_lose_their_own, setup, teardown)
+{
+	enum { HALF = LAST_OUTPUT_TASKS / 2 };
+	time_t now = 1000;
+
+	save_many(*state, "first", "f", HALF, &now);
+	save_many(*state, "second", "s", HALF + 20, &now);
+	assert_int_equal(count_kept(*state, "f", 0, HALF), HALF);
+	assert_int_equal(count_kept(*state, "s", 20, HALF + 20), HALF);
 }

@@ -256,6 +256,9 @@ CASE(an_order_that_could_not_be_noted_leaves_the_list_whole)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	for (int i = 0; i < 2; i++) /* by a line, then by the list anew */
 		assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_OK);
+	small.rlim_cur = 100; /* less than the list */
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_OK);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
 	assert_succeeds(nonces_begin(f->nonces, &f->order, 500, &err), err);
@@ -713,7 +716,7 @@ CASE(an_order_of_another_century_costs_orders_of_an_hour)
 	assert_int_equal(look(f, 2, NOW + 60 * MINUTE + 1), NONCE_NEW);
 }
 
-CASE(what_has_expired_gives_way_before_new_ends)
+CASE(expired_ends_give_way_before_new_ones)
 {
 	char task[16];
 

@@ -438,6 +438,9 @@ TEST(no_container_is_without_the_floor)
 	assert_string_equal(json_string_value(json_object_get(json_object_get(body, "Labels"),
 							      "io.containers.autoupdate")),
 			    "disabled");
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(body, "Labels"), "dev.holdfast.namespace")),
+		"");
 	mount = json_array_get(json_object_get(host, "Mounts"), 0);
 	assert_string_equal(json_string_value(json_object_get(mount, "Source")),
 			    "/run/holdfast/publish/" ALLOC "/2");
@@ -726,6 +729,37 @@ TEST(a_plugins_folder_is_made_and_an_orphaned_socket_removed)
 			 STATUS_FAILED_PRECONDITION);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(folder), 0);
+}
+
+/* Output is kept by it, and places are shared. It is a part of a path. */
+TEST(a_container_has_the_namespace_of_its_task)
+{
+	static const struct {
+		const char *label, *namespace;
+	} rows[] = {{"team-a", "team-a"}, {"", ""}, {"../..", ""}, {"a.b", ""}};
+	struct settings settings = read_settings(IMAGE);
+	cleanup(json_decrefp) json_t *body = NULL;
+	struct container container;
+	struct task_spec spec;
+	struct sample s;
+
+	fill(&s);
+	s.task.namespace_ = TEXT("team-a");
+	assert_ok(task_spec_read(&s.task, &spec, NULL));
+	body = container_of_task(&settings, &spec, &order, NULL);
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(body, "Labels"), "dev.holdfast.namespace")),
+		"team-a");
+	empty(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup(json_decrefp) json_t *json = json_pack(
+			"{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s}}}", "Id", ID, "State", "Status", "running",
+			"Config", "Labels", "dev.holdfast.alloc", ALLOC, "dev.holdfast.task", "web",
+			"dev.holdfast.order", "00ff", "dev.holdfast.namespace", rows[i].label);
+
+		assert_ok(container_read(json, ALLOC, "web", &container, NULL));
+		assert_string_equal(container.namespace, rows[i].namespace);
+	}
 }
 
 /* As the mount helper leaves them, at slots 0 to 2. */
