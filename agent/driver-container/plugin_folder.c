@@ -68,3 +68,16 @@ enum status plugin_folder_make(const char *plugin_dir, const char *id, const cha
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "%s/%s is no folder", plugin_dir, id);
 	return plugin_folder_clear(plugin_dir, id, socket, err);
 }
+
+enum status plugin_program_check(const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IXOTH))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "cannot start a CSI plugin: %s, with which its container begins, is no program that "
+			 "every user may run. Next: remove it, and reinstall package "
+			 "holdfast-driver-container",
+			 path);
+}

@@ -886,14 +886,15 @@ static void ask_pull(struct op *op)
 		  settings->path);
 }
 
-/* False: the call has ended. */
+/* Makes ready on the host what a plugin's container mounts. False: the call has ended. */
 static bool make_plugin_folder(struct op *op)
 {
 	const Holdfast__Driver__V1__CsiPluginMount *plugin = op->spec.task->csi_plugin;
 	struct error err;
 
-	if (!plugin || plugin_folder_make(op->driver->settings->plugin_dir, plugin->id, plugin->socket,
-					  &err) == STATUS_OK)
+	if (!plugin || (plugin_program_check(HOLDFAST_CSI_UMASK, &err) == STATUS_OK &&
+			plugin_folder_make(op->driver->settings->plugin_dir, plugin->id, plugin->socket,
+					   &err) == STATUS_OK))
 		return true;
 	op_fail(op, &err);
 	return false;

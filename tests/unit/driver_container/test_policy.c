@@ -731,6 +731,29 @@ TEST(a_plugins_folder_is_made_and_an_orphaned_socket_removed)
 	assert_int_equal(rmdir(folder), 0);
 }
 
+/* podman makes a folder at the path of a mount that is missing. */
+TEST(the_program_of_plugins_is_a_file_that_every_user_may_run)
+{
+	static const mode_t modes[] = {0755, 0744, 0001, 0644};
+	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
+	struct error err;
+
+	folder_make(folder);
+	(void)snprintf(path, sizeof(path), "%s/csi-umask", folder);
+	assert_error(plugin_program_check(path, &err), STATUS_FAILED_PRECONDITION, err, path);
+	assert_contains(err.msg, "package holdfast-driver-container");
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_error(plugin_program_check(path, &err), STATUS_FAILED_PRECONDITION, err, path);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(close(creat(path, 0700)), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		assert_int_equal(chmod(path, modes[i]), 0);
+		assert_int_equal(plugin_program_check(path, &err),
+				 modes[i] & S_IXOTH ? STATUS_OK : STATUS_FAILED_PRECONDITION);
+	}
+	folder_remove(folder);
+}
+
 /* Output is kept by it, and places are shared. It is a part of a path. */
 TEST(a_container_has_the_namespace_of_its_task)
 {

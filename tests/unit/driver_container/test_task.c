@@ -49,6 +49,7 @@ static struct {
 	bool is_start_late;	/* the engine does not answer it in time */
 	bool is_look_refused;	/* the engine describes no container */
 	bool starts_on_removal; /* the engine carries out an earlier start then */
+	bool has_no_program;	/* for plugins, on this machine */
 } model;
 
 static struct {
@@ -71,6 +72,13 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	model.done = done;
 	model.userdata = userdata;
 	return STATUS_OK;
+}
+
+WRAPPED(enum status, plugin_program_check, const char *path, struct error *err)
+{
+	if (!model.has_no_program)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "no program");
 }
 
 WRAPPED(enum status, publish_open, const char *publish_dir, uid_t agent_uid, int *ret, struct error *err)
@@ -818,4 +826,33 @@ CASE(a_network_that_another_order_made_is_compared_too)
 	assert_contains(answer.msg, "otherwise than ordered");
 	assert_null(strstr(answer.msg, "labels")); /* they are those of the other order */
 	assert_null(model.body);
+}
+
+CASE(a_plugin_is_not_made_without_the_program_that_sets_its_umask)
+{
+	Holdfast__Driver__V1__ConfigValue image =
+		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = TEXT("localhost/bb:1"));
+	Holdfast__Driver__V1__ConfigValue *config[] = {&image};
+	Holdfast__Driver__V1__CsiPluginMount plugin =
+		PB(holdfast__driver__v1__csi_plugin_mount, .id = TEXT("hostpath"),
+		   .destination = TEXT("/csi"), .socket = TEXT("csi.sock"));
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .driver = TEXT("container"), .n_config = 1, .config = config, .csi_plugin = &plugin);
+
+	(void)str_copy(f->settings.plugin_dir, sizeof(f->settings.plugin_dir), f->folder);
+	(void)str_copy(f->settings.csi_plugins[0].id, sizeof(f->settings.csi_plugins[0].id), "hostpath");
+	(void)str_copy(f->settings.csi_plugins[0].images[0], sizeof(f->settings.csi_plugins[0].images[0]),
+		       "localhost/bb:1");
+	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
+	order_digest(f->body, f->n_body, f->order.digest);
+	assert_ok(order_sign(&f->order, seed, NULL));
+	model.has_no_program = true;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "no program");
+	assert_null(strstr(model.asked, "/containers/create"));
+	model.has_no_program = false;
+	order_task(f, false);
+	assert_contains(model.asked, "/containers/create");
 }
