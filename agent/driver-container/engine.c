@@ -21,6 +21,7 @@
 
 enum {
 	CALLS_MAX = 512,
+	CALLS_OTHERS = 448,	       /* that release nothing begin while there are fewer */
 	CONNECT_US = 5 * USEC_PER_SEC, /* for room in the engine's queue of connections */
 	CONNECT_PAUSE_US = 10 * USEC_PER_MSEC,
 	TIMER_ACCURACY_US = 500, /* 0 would be 250 ms */
@@ -396,7 +397,7 @@ enum status engine_send(struct engine *engine, const struct engine_request *requ
 {
 	struct engine_call *call = NULL;
 
-	if (is_path(request->path) && engine->n_calls < CALLS_MAX)
+	if (is_path(request->path) && engine->n_calls < (request->is_release ? CALLS_MAX : CALLS_OTHERS))
 		call = call_new(engine, request, done, userdata);
 	json_decref(request->body);
 	if (!call)

@@ -43,6 +43,7 @@ struct engine_request {
 	size_t answer_max;    /* most bytes of the answer; 0: ENGINE_ANSWER_MAX */
 	engine_data_fn *data; /* NULL: the answer is collected, and JSON */
 	bool is_text;	      /* the answer is lines of anything and of no interest */
+	bool is_release;      /* short, and on the way to remove something: it has places of its own */
 };
 
 /** @ret may be NULL; valid until done ran */

@@ -41,6 +41,7 @@ enum {
 	STOP_MAX_MS = 3600 * 1000,
 	FOLLOW_S = 5,
 	IMAGE_MAX = 256 << 10, /* bytes of its description, which those of its containers repeat */
+	SLOW_MAX = 256,	       /* stops and pulls: half of the requests to the engine */
 };
 
 struct op_kind {
@@ -65,12 +66,14 @@ struct op {
 	bool has_pulled;
 	bool has_created;
 	bool has_waited;
+	bool is_slow;	  /* it holds a request to the engine for as long as a task or a registry likes */
 	bool is_started;  /* the engine was asked, and whether it did is not known yet: a file is pending */
 	bool is_compared; /* the process, with the order */
 	bool is_recalled; /* it was started by the last run of the driver */
 	bool is_wait;
 	bool force;
 	uint32_t timeout_ms;
+	uint32_t stop_s; /* from the signal to SIGKILL */
 	char signal[16];
 	char plugin[CONTAINER_ID_SIZE]; /* of the container that is destroyed */
 	char plugin_socket[CONTAINER_ID_SIZE];
@@ -242,6 +245,28 @@ static void ask(struct op *op, struct engine_request request, engine_done_fn *do
 		.method = (method_), .timeout_us = op->driver->settings->engine_timeout_us, ##__VA_ARGS__ \
 	}
 
+#define RELEASE(method_, ...) SHORT(method_, .is_release = true, ##__VA_ARGS__)
+
+/* A namespace has at most half as many places as it leaves, so it never takes the last ones. False: the call
+ * has ended. */
+static bool take_slow_place(struct op *op)
+{
+	const struct op *other;
+	size_t all = 0, own = 0;
+
+	LIST_FOREACH (other, &op->driver->ops, link) {
+		all += other->is_slow;
+		own += other->is_slow && str_eq(other->namespace, op->namespace);
+	}
+	op->is_slow = all + 2 * own < SLOW_MAX;
+	if (!op->is_slow)
+		op_refuse(op, STATUS_RESOURCE_EXHAUSTED,
+			  "no place for task '%s' of allocation %s: the engine stops tasks and pulls images "
+			  "for %zu calls, %zu of them of namespace '%s'; ask again",
+			  op->task, op->alloc, all, own, op->namespace);
+	return op->is_slow;
+}
+
 static struct known *known_find(struct driver *driver, const char *name)
 {
 	struct known *known;
@@ -329,7 +354,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 
 static void task_op_look(struct op *op)
 {
-	ask(op, SHORT("GET"), on_looked, "/containers/%s/json", op->name);
+	ask(op, RELEASE("GET"), on_looked, "/containers/%s/json", op->name);
 }
 
 static struct op *op_new(struct driver *driver, struct rpc_call *call, const struct op_kind *kind,
@@ -422,7 +447,7 @@ static void on_deleted(enum status status, const struct error *err, const json_t
 
 static void delete_container(struct op *op)
 {
-	ask(op, SHORT("DELETE"), on_deleted, "/containers/%s?force=1&v=1", op->container_id);
+	ask(op, RELEASE("DELETE"), on_deleted, "/containers/%s?force=1&v=1", op->container_id);
 }
 
 static bool on_output(const uint8_t *bytes, size_t n, void *userdata)
@@ -455,7 +480,7 @@ static void remove_ended(struct op *op)
 {
 	op_unwatch(op);
 	if (op->keeps_output)
-		ask(op, SHORT("GET", .data = on_output), on_output_end,
+		ask(op, RELEASE("GET", .data = on_output), on_output_end,
 		    "/containers/%s/logs?stdout=1&stderr=1&tail=%d", op->container_id, LAST_OUTPUT_LINES);
 	else
 		delete_container(op);
@@ -515,7 +540,7 @@ static void remove_container(struct op *op, void (*removed)(struct op *op, const
 		op->end_pid = op->pid;
 	op->end_fd = op->end_pid > 0 ? process_open(op->end_pid) : -ESRCH;
 	if (op->end_fd >= 0) {
-		ask(op, SHORT("POST"), on_killed, "/containers/%s/kill?signal=SIGKILL", op->container_id);
+		ask(op, RELEASE("POST"), on_killed, "/containers/%s/kill?signal=SIGKILL", op->container_id);
 	} else if (op->end_fd == -ESRCH) {
 		remove_ended(op);
 	} else {
@@ -860,6 +885,7 @@ static void on_pulled(enum status status, const struct error *err, const json_t 
 {
 	struct op *op = userdata;
 
+	op->is_slow = false;
 	if (status != STATUS_OK) {
 		op_fail(op, err);
 		return;
@@ -876,8 +902,9 @@ static void ask_pull(struct op *op)
 	const char *image = op->spec.image->text;
 
 	if (settings->pull && !op->has_pulled) {
-		ask(op, request, on_pulled, "/images/create?fromImage=%s%s", image,
-		    strrchr(image, ':') > strrchr(image, '/') ? "" : "&tag=latest");
+		if (take_slow_place(op))
+			ask(op, request, on_pulled, "/images/create?fromImage=%s%s", image,
+			    strrchr(image, ':') > strrchr(image, '/') ? "" : "&tag=latest");
 		return;
 	}
 	op_refuse(op, STATUS_FAILED_PRECONDITION,
@@ -1267,6 +1294,7 @@ static void take_start(struct driver *driver, struct rpc_call *call, const struc
 		return;
 	}
 	op->taken = *taken;
+	(void)str_copy(op->namespace, sizeof(op->namespace), task->namespace_);
 	op->is_restart = kind == &restart_kind;
 	if (!claim_task(op))
 		return;
@@ -1538,17 +1566,42 @@ static void on_stopped(enum status status, const struct error *err, const json_t
 		reply_empty(userdata, &holdfast__driver__v1__stop_task_response__descriptor);
 }
 
+static const struct op_kind stop_kind;
+
+/* Gives the caller to a request that stops the task at least as soon: the agent repeats a call that is not
+ * answered in time, and each one would hold another request. */
+static bool join_stop(struct op *op)
+{
+	struct error err;
+	struct op *other;
+
+	LIST_FOREACH (other, &op->driver->ops, link)
+		if (other != op && other->kind == &stop_kind && other->is_slow &&
+		    str_eq(other->name, op->name) && other->stop_s <= op->stop_s)
+			break;
+	if (!other)
+		return false;
+	(void)error_set(&err, STATUS_ABORTED, 0, "a later call stops task '%s' of allocation %s", op->task,
+			op->alloc);
+	rpc_call_fail(other->call, &err);
+	other->call = op->call;
+	op_free(op);
+	return true;
+}
+
 static void stop_seen(struct op *op, struct container *container)
 {
 	uint32_t ms = op->timeout_ms || !container ? op->timeout_ms : container->stop_ms;
-	uint32_t seconds = settings_stop_seconds(op->driver->settings, ms);
-	struct engine_request request = {.method = "POST",
-					 .timeout_us = (seconds + STOP_SLACK_S) * USEC_PER_SEC};
+	struct engine_request request = {.method = "POST"};
 
-	if (!container || container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
+	if (!container || container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
 		reply_empty(op, &holdfast__driver__v1__stop_task_response__descriptor);
-	else
-		ask(op, request, on_stopped, "/containers/%s/stop?t=%u", op->name, seconds);
+		return;
+	}
+	op->stop_s = settings_stop_seconds(op->driver->settings, ms);
+	request.timeout_us = (op->stop_s + STOP_SLACK_S) * USEC_PER_SEC;
+	if (!join_stop(op) && take_slow_place(op))
+		ask(op, request, on_stopped, "/containers/%s/stop?t=%u", op->name, op->stop_s);
 }
 
 static const struct op_kind stop_kind = {.seen = stop_seen};

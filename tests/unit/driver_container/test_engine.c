@@ -220,6 +220,30 @@ TEST(an_engine_that_is_away_is_reported)
 	assert_non_null(strstr(said.text, "group"));
 }
 
+/* Slow ones of all kinds leave them some. */
+TEST(requests_that_release_have_places_of_their_own)
+{
+	enum { OTHERS = 448, ALL = 512 };
+	struct engine_request request = {.method = "GET", .path = "/x"};
+	struct engine *engine = NULL;
+	struct said said = {.n = 0};
+	struct error err;
+
+	assert_true(sd_event_new(&said.event) >= 0);
+	assert_ok(engine_new(said.event, "/nonexistent/engine.sock", &engine, NULL));
+	for (int i = 0; i < OTHERS; i++)
+		assert_ok(engine_send(engine, &request, on_done, &said, NULL, NULL));
+	assert_error(engine_send(engine, &request, on_done, &said, NULL, &err), STATUS_RESOURCE_EXHAUSTED,
+		     err, "448 are in flight");
+	request.is_release = true;
+	for (int i = OTHERS; i < ALL; i++)
+		assert_ok(engine_send(engine, &request, on_done, &said, NULL, NULL));
+	assert_error(engine_send(engine, &request, on_done, &said, NULL, &err), STATUS_RESOURCE_EXHAUSTED,
+		     err, "512 are in flight");
+	engine_free(engine);
+	(void)sd_event_unref(said.event);
+}
+
 TEST(a_cancelled_request_reports_nothing)
 {
 	const struct engine_request request = {.method = "GET", .path = "/x"};

@@ -49,7 +49,12 @@ static struct {
 	bool is_start_late;	/* the engine does not answer it in time */
 	bool is_look_refused;	/* the engine describes no container */
 	bool starts_on_removal; /* the engine carries out an earlier start then */
-	bool has_no_program;	/* for plugins, on this machine */
+	bool holds;		/* stops and pulls are not answered */
+	size_t n_held;
+	engine_done_fn *held_done; /* of the last one */
+	void *held_userdata;
+	bool has_no_image;
+	bool has_no_program; /* for plugins, on this machine */
 } model;
 
 static struct {
@@ -57,6 +62,14 @@ static struct {
 	enum status status;
 	char msg[ERROR_MSG_MAX];
 } answer;
+
+/* Is it on the way to remove a container? The look is, whatever comes after it. */
+static bool removes(const struct engine_request *request)
+{
+	return str_eq(request->method, "DELETE") || strstr(request->path, "/kill?signal=SIGKILL") ||
+	       strstr(request->path, "/logs?") ||
+	       (str_starts_with(request->path, "/containers/holdfast-") && strstr(request->path, "/json"));
+}
 
 WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_request *request,
 	engine_done_fn *done, void *userdata, struct engine_call **ret, struct error *err)
@@ -67,10 +80,17 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	(void)snprintf(model.asked + n, sizeof(model.asked) - n, "%s\n", model.last);
 	if (str_starts_with(request->path, "/containers/create"))
 		model.body = request->body;
-	if (str_starts_with(request->path, "/images/"))
+	if (str_starts_with(request->path, "/images/localhost"))
 		assert_int_equal(request->answer_max, 256 << 10);
+	assert_int_equal(request->is_release, removes(request));
 	model.done = done;
 	model.userdata = userdata;
+	if (model.holds && (strstr(request->path, "/stop?") || strstr(request->path, "/images/create"))) {
+		model.n_held++;
+		model.held_done = done;
+		model.held_userdata = userdata;
+		model.done = NULL;
+	}
 	return STATUS_OK;
 }
 
@@ -208,7 +228,7 @@ static void answer_last(void)
 		done(error_set(&err, model.killed, 0, "it cannot be killed"), &err, NULL, model.userdata);
 	else if (is_look && json && model.is_look_refused)
 		done(error_set(&err, STATUS_INTERNAL, 0, "too large"), &err, NULL, model.userdata);
-	else if (is_look && !json)
+	else if ((is_look && !json) || (model.has_no_image && str_starts_with(model.last, "GET /images/")))
 		done(error_set(&err, STATUS_NOT_FOUND, 0, "no such container"), &err, NULL, model.userdata);
 	else
 		done(STATUS_OK, NULL, json, model.userdata);
@@ -239,8 +259,8 @@ UNIT_SETUP(begin, struct fixture, f)
 		   .interval_ms = 3600000);
 	Holdfast__Driver__V1__TaskConfig task =
 		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
-		   .driver = TEXT("container"), .n_config = 1, .config = config, .n_volumes = 1,
-		   .volumes = volumes, .restart = &restart);
+		   .namespace_ = TEXT("team-a"), .driver = TEXT("container"), .n_config = 1, .config = config,
+		   .n_volumes = 1, .volumes = volumes, .restart = &restart);
 	char path[FOLDER_SIZE + 16];
 	size_t n = ORDER_KEY_SIZE;
 
@@ -826,6 +846,172 @@ CASE(a_network_that_another_order_made_is_compared_too)
 	assert_contains(answer.msg, "otherwise than ordered");
 	assert_null(strstr(answer.msg, "labels")); /* they are those of the other order */
 	assert_null(model.body);
+}
+
+/* --- requests that take long --- */
+
+static void ask_stop(struct fixture *f, unsigned int alloc, uint32_t timeout_ms)
+{
+	char id[64];
+	const Holdfast__Driver__V1__StopTaskRequest request =
+		PB(holdfast__driver__v1__stop_task_request, .alloc_id = id, .task = TEXT("web"),
+		   .timeout_ms = timeout_ms);
+
+	(void)snprintf(id, sizeof(id), "0190a6f2-0000-7000-8000-%012u", alloc);
+	model.asked[0] = '\0';
+	memset(&answer, 0, sizeof(answer));
+	task_stop((struct rpc_call *)&answer, &request.base, &f->driver);
+}
+
+/* Answers the look of a stop: the task runs. */
+static void answer_look(engine_done_fn *done, void *userdata, unsigned int alloc, const char *namespace)
+{
+	cleanup(json_decrefp) json_t *json = NULL;
+	char id[64];
+
+	(void)snprintf(id, sizeof(id), "0190a6f2-0000-7000-8000-%012u", alloc);
+	json = NON_NULL(json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
+				  "Status", "running", "Config", "Labels", "dev.holdfast.alloc", id,
+				  "dev.holdfast.task", "web", "dev.holdfast.namespace", namespace,
+				  "dev.holdfast.order", "00ff", "dev.holdfast.stop_ms", "3600000"));
+	model.done = NULL;
+	done(STATUS_OK, NULL, json, userdata);
+}
+
+static void begin_stop(struct fixture *f, unsigned int alloc, const char *namespace, uint32_t timeout_ms)
+{
+	ask_stop(f, alloc, timeout_ms);
+	answer_look(NON_NULL(model.done), model.userdata, alloc, namespace);
+}
+
+static void stop_many(struct fixture *f, unsigned int first, unsigned int n, const char *namespace)
+{
+	for (unsigned int i = first; i < first + n; i++)
+		begin_stop(f, i, namespace, 0);
+}
+
+static void expect_no_place(void)
+{
+	assert_int_equal(answer.n, 1);
+	assert_int_equal(answer.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(answer.msg, "86 of them of namespace 'loud'");
+}
+
+CASE(slow_stops_of_one_namespace_leave_places_to_others)
+{
+	model.holds = true;
+	f->settings.max_stop_timeout_us = 3600 * USEC_PER_SEC;
+	stop_many(f, 0, 86, "loud");
+	assert_int_equal(answer.n, 0);
+	begin_stop(f, 86, "loud", 0);
+	expect_no_place();
+	assert_int_equal(model.n_held, 86);
+	begin_stop(f, 1000, "quiet", 0);
+	assert_int_equal(answer.n, 0);
+	assert_int_equal(model.n_held, 87);
+	for (unsigned int i = 0; i < 50; i++) {
+		char namespace[16];
+
+		(void)snprintf(namespace, sizeof(namespace), "team-%u", i);
+		stop_many(f, 10000 + 100 * i, 100, namespace);
+	}
+	assert_int_equal(model.n_held, 256);
+}
+
+CASE(a_stop_that_has_ended_leaves_its_place)
+{
+	model.holds = true;
+	stop_many(f, 0, 87, "loud");
+	expect_no_place();
+	model.held_done(STATUS_OK, NULL, NULL, model.held_userdata);
+	begin_stop(f, 86, "loud", 0);
+	assert_int_equal(answer.n, 0);
+	assert_int_equal(model.n_held, 87);
+}
+
+CASE(a_second_stop_of_a_task_joins_the_first)
+{
+	model.holds = true;
+	f->settings.max_stop_timeout_us = 3600 * USEC_PER_SEC;
+	begin_stop(f, 1, "team-a", 60000);
+	for (int i = 0; i < 100; i++) {
+		begin_stop(f, 1, "team-a", i == 0 ? 60000 : 61000);
+		assert_int_equal(answer.n, 1); /* of the earlier call */
+		assert_int_equal(answer.status, STATUS_ABORTED);
+		assert_int_equal(f->driver.n_operations, 1);
+	}
+	assert_int_equal(model.n_held, 1);
+	memset(&answer, 0, sizeof(answer));
+	model.held_done(STATUS_OK, NULL, NULL, model.held_userdata);
+	assert_int_equal(answer.n, 1);
+	assert_int_equal(answer.status, STATUS_OK);
+	assert_int_equal(f->driver.n_operations, 0);
+}
+
+CASE(a_sooner_stop_and_one_of_another_task_ask_the_engine)
+{
+	model.holds = true;
+	f->settings.max_stop_timeout_us = 3600 * USEC_PER_SEC;
+	begin_stop(f, 1, "team-a", 60000);
+	begin_stop(f, 2, "team-a", 60000);
+	begin_stop(f, 1, "team-a", 59000);
+	assert_int_equal(answer.n, 0);
+	assert_int_equal(model.n_held, 3);
+}
+
+CASE(a_stop_does_not_join_one_that_still_looks)
+{
+	engine_done_fn *done;
+	void *userdata;
+
+	model.holds = true;
+	f->settings.max_stop_timeout_us = 3600 * USEC_PER_SEC;
+	ask_stop(f, 1, 60000);
+	done = model.done;
+	userdata = model.userdata;
+	begin_stop(f, 1, "team-a", 1000);
+	assert_int_equal(answer.n, 0);
+	assert_int_equal(model.n_held, 1);
+	answer_look(done, userdata, 1, "team-a");
+	assert_int_equal(answer.status, STATUS_ABORTED);
+	assert_int_equal(model.n_held, 1);
+}
+
+/* A registry that does not answer holds them as long as a task. */
+CASE(pulls_and_stops_share_the_places_of_a_namespace)
+{
+	model.holds = model.has_no_image = f->settings.pull = true;
+	stop_many(f, 0, 86, "team-a");
+	order_task(f, false);
+	assert_int_equal(answer.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_null(strstr(model.asked, "/images/create"));
+}
+
+CASE(a_pull_holds_a_place_until_it_has_ended)
+{
+	const Holdfast__Driver__V1__StartTaskRequest request =
+		PB(holdfast__driver__v1__start_task_request,
+		   .order = {sizeof(f->order), (uint8_t *)&f->order}, .task = {f->n_body, f->body});
+	engine_done_fn *pulled;
+	void *pull;
+
+	model.holds = model.has_no_image = f->settings.pull = true;
+	stop_many(f, 0, 86, "loud");
+	memset(&answer, 0, sizeof(answer));
+	task_start((struct rpc_call *)&answer, &request.base, &f->driver);
+	while (model.done)
+		answer_last();
+	assert_int_equal(answer.n, 0);
+	assert_int_equal(model.n_held, 87);
+	pulled = model.held_done;
+	pull = model.held_userdata;
+	stop_many(f, 100, 57, "team-a"); /* 87 + n + 2 * (1 + n) < 256 */
+	assert_int_equal(answer.n, 1);
+	assert_int_equal(model.n_held, 87 + 56);
+	pulled(STATUS_OK, NULL, NULL, pull);
+	model.done = NULL;
+	begin_stop(f, 200, "team-a", 0);
+	assert_int_equal(answer.n, 0);
 }
 
 CASE(a_plugin_is_not_made_without_the_program_that_sets_its_umask)
