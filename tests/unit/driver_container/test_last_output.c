@@ -223,6 +223,9 @@ TEST_FIXTURE(a_namespace_of_many_short_tasks_removes_no_output_of_others, setup,
 	assert_int_equal(count_kept(*state, "q", 0, OTHERS), OTHERS);
 	assert_int_equal(count_kept(*state, "l", 0, FLOOD), KEPT);
 	assert_int_equal(count_kept(*state, "l", FLOOD - KEPT, FLOOD), KEPT);
+	save_many(*state, "small", "s", 10, &now);
+	assert_int_equal(count_kept(*state, "q", 0, OTHERS), OTHERS);
+	assert_int_equal(count_kept(*state, "s", 0, 10), 10);
 }
 
 /* The one that comes counts: of two equal ones it is not the other that loses. */
@@ -235,4 +238,23 @@ TEST_FIXTURE(namespaces_that_have_equally_many_each_lose_their_own, setup, teard
 	save_many(*state, "second", "s", HALF + 20, &now);
 	assert_int_equal(count_kept(*state, "f", 0, HALF), HALF);
 	assert_int_equal(count_kept(*state, "s", 20, HALF + 20), HALF);
+}
+
+/* Whatever the order in which the folder lists them. */
+TEST_FIXTURE(the_oldest_is_found_by_its_time, setup, teardown)
+{
+	char path[FOLDER_SIZE + 128];
+	time_t now = 1000;
+
+	save_many(*state, "team-a", "t", LAST_OUTPUT_TASKS, &now);
+	for (int i = 0; i < LAST_OUTPUT_TASKS; i++) {
+		const struct timespec times[2] = {{.tv_sec = 1000 + abs(i - 100)},
+						  {.tv_sec = 1000 + abs(i - 100)}};
+
+		(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".t%d.team-a", (const char *)*state, i);
+		assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	}
+	save_many(*state, "team-a", "new", 1, &now);
+	assert_int_equal(count_kept(*state, "t", 100, 101), 0);
+	assert_int_equal(count_kept(*state, "t", 0, LAST_OUTPUT_TASKS), LAST_OUTPUT_TASKS - 1);
 }

@@ -61,6 +61,7 @@ static struct {
 	size_t n;
 	enum status status;
 	char msg[ERROR_MSG_MAX];
+	const struct rpc_call *call;
 } answer;
 
 /* Is it on the way to remove a container? The look is, whatever comes after it. */
@@ -118,6 +119,7 @@ WRAPPED(enum status, publish_check, const char *mountinfo_path, int fd, const ch
 WRAPPED(void, rpc_call_fail, struct rpc_call *call, const struct error *err)
 {
 	answer.n++;
+	answer.call = call;
 	answer.status = err->status;
 	(void)str_copy(answer.msg, sizeof(answer.msg), err->msg);
 }
@@ -125,6 +127,7 @@ WRAPPED(void, rpc_call_fail, struct rpc_call *call, const struct error *err)
 WRAPPED(void, rpc_call_reply, struct rpc_call *call, const ProtobufCMessage *response)
 {
 	answer.n++;
+	answer.call = call;
 	answer.status = STATUS_OK;
 }
 
@@ -850,8 +853,12 @@ CASE(a_network_that_another_order_made_is_compared_too)
 
 /* --- requests that take long --- */
 
-static void ask_stop(struct fixture *f, unsigned int alloc, uint32_t timeout_ms)
+/* Returns the call. */
+static const struct rpc_call *ask_stop(struct fixture *f, unsigned int alloc, uint32_t timeout_ms)
 {
+	static char calls[10000];
+	static size_t n;
+	struct rpc_call *call = (struct rpc_call *)&calls[n++ % sizeof(calls)];
 	char id[64];
 	const Holdfast__Driver__V1__StopTaskRequest request =
 		PB(holdfast__driver__v1__stop_task_request, .alloc_id = id, .task = TEXT("web"),
@@ -860,7 +867,8 @@ static void ask_stop(struct fixture *f, unsigned int alloc, uint32_t timeout_ms)
 	(void)snprintf(id, sizeof(id), "0190a6f2-0000-7000-8000-%012u", alloc);
 	model.asked[0] = '\0';
 	memset(&answer, 0, sizeof(answer));
-	task_stop((struct rpc_call *)&answer, &request.base, &f->driver);
+	task_stop(call, &request.base, &f->driver);
+	return call;
 }
 
 /* Answers the look of a stop: the task runs. */
@@ -878,16 +886,19 @@ static void answer_look(engine_done_fn *done, void *userdata, unsigned int alloc
 	done(STATUS_OK, NULL, json, userdata);
 }
 
-static void begin_stop(struct fixture *f, unsigned int alloc, const char *namespace, uint32_t timeout_ms)
+static const struct rpc_call *begin_stop(struct fixture *f, unsigned int alloc, const char *namespace,
+					 uint32_t timeout_ms)
 {
-	ask_stop(f, alloc, timeout_ms);
+	const struct rpc_call *call = ask_stop(f, alloc, timeout_ms);
+
 	answer_look(NON_NULL(model.done), model.userdata, alloc, namespace);
+	return call;
 }
 
 static void stop_many(struct fixture *f, unsigned int first, unsigned int n, const char *namespace)
 {
 	for (unsigned int i = first; i < first + n; i++)
-		begin_stop(f, i, namespace, 0);
+		(void)begin_stop(f, i, namespace, 0);
 }
 
 static void expect_no_place(void)
@@ -931,12 +942,17 @@ CASE(a_stop_that_has_ended_leaves_its_place)
 
 CASE(a_second_stop_of_a_task_joins_the_first)
 {
+	const struct rpc_call *call;
+
 	model.holds = true;
 	f->settings.max_stop_timeout_us = 3600 * USEC_PER_SEC;
-	begin_stop(f, 1, "team-a", 60000);
+	call = begin_stop(f, 1, "team-a", 60000);
 	for (int i = 0; i < 100; i++) {
-		begin_stop(f, 1, "team-a", i == 0 ? 60000 : 61000);
-		assert_int_equal(answer.n, 1); /* of the earlier call */
+		const struct rpc_call *later = begin_stop(f, 1, "team-a", i == 0 ? 60000 : 61000);
+
+		assert_int_equal(answer.n, 1);
+		assert_ptr_equal(answer.call, call);
+		call = later;
 		assert_int_equal(answer.status, STATUS_ABORTED);
 		assert_int_equal(f->driver.n_operations, 1);
 	}
@@ -944,6 +960,7 @@ CASE(a_second_stop_of_a_task_joins_the_first)
 	memset(&answer, 0, sizeof(answer));
 	model.held_done(STATUS_OK, NULL, NULL, model.held_userdata);
 	assert_int_equal(answer.n, 1);
+	assert_ptr_equal(answer.call, call);
 	assert_int_equal(answer.status, STATUS_OK);
 	assert_int_equal(f->driver.n_operations, 0);
 }
