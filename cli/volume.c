@@ -74,6 +74,7 @@ static DEFINE_ROWS(source_page, holdfast__v1__source, NULL, COL("source", "{clas
 
 #define IN_USE "readers: {readers}, writers: {writers}"
 #define GROWN "{bytes?{bytes:size}|not grown yet} on node {node_id}{bytes?, as its plugin reports}"
+#define NOT_GROWN_YET "not grown yet: the next node that mounts it for write grows it"
 
 static DEFINE_ROWS(grown_page, holdfast__v1__node_capacity, NULL, COL_WHEN("{#?|y}", "file system", GROWN),
 		   COL_WHEN("{#?y}", "", GROWN));
@@ -100,6 +101,7 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL_SET("capacity at least", "{capacity_min:size}"),
 		   COL_SET("warn at", "{warn_at?{warn_at}%}"), COL("reclaim", "{reclaim?{reclaim}|keep}"),
 		   COL_SET("capacity at most", "{capacity_max:size}"), PART("node_capacities", &grown_page),
+		   COL_WHEN("{node_expansion_due?{phase?|y}}", "file system", NOT_GROWN_YET),
 		   COL_SET("file system type", "{mount_options.fs_type}"),
 		   COL_SET("mount flags", "{mount_options.mount_flags?[redacted]}"),
 		   COL_SET("from snapshot", "{snapshot_id}"), COL_SET("from volume", "{clone_id}"),
@@ -357,6 +359,8 @@ static enum status volume_expand_show(struct call *call, const void *message, st
 	if (!ends_well(answer->volume))
 		print_line("its nodes have not grown it yet: holdfast volume status %s%s%s shows it",
 			   request->id, NAMESPACE_OPTION(request->namespace_));
+	else if (answer->volume->node_expansion_due)
+		print_line("its file system has %s", NOT_GROWN_YET);
 	return STATUS_OK;
 }
 

@@ -46,6 +46,7 @@ static void forget_what_callers_cannot_know(Holdfast__V1__VolumeDetail *detail)
 	detail->n_node_capacities = 0;
 	detail->capacity = 0;
 	detail->phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
+	detail->node_expansion_due = false;
 	if (detail->phase_error != protobuf_c_empty_string)
 		free(detail->phase_error);
 	detail->phase_error = (char *)(uintptr_t)protobuf_c_empty_string;

@@ -87,11 +87,30 @@ bool volume_phase_note(Holdfast__V1__VolumeDetail *detail, const struct error *e
 	return true;
 }
 
-bool volume_phase_created(Holdfast__V1__VolumeDetail *detail,
+bool volume_phase_may_be_behind(const struct volume_entry *entry)
+{
+	const struct volume *volume = &entry->volume;
+	struct instance_entry *at = state_plugin_instance_from(entry->plugin, "");
+	bool has_file_system = false;
+
+	for (uint32_t i = 0; i < volume->n_capabilities; i++)
+		has_file_system =
+			has_file_system || volume->capabilities[i].attachment_mode == ATTACHMENT_FILE_SYSTEM;
+	for (; at; at = state_plugin_instance_next(at))
+		if (has_file_system && at->instance.plugin.has_node && at->instance.plugin.node.expand)
+			return true;
+	return false;
+}
+
+bool volume_phase_created(Holdfast__V1__VolumeDetail *detail, const struct volume_entry *entry,
 			  const Holdfast__V1__ControllerCreateResponse *made)
 {
+	bool is_copy = detail->snapshot_id[0] != '\0' || detail->clone_id[0] != '\0';
+
 	/* capacity, context and topologies as made: without any of these it can be reached from everywhere */
 	detail->made_by_provider = true;
+	/* a copy has the file system of its source, which may be smaller */
+	detail->node_expansion_due = is_copy && volume_phase_may_be_behind(entry);
 	return message_copy_fields(&detail->base, &made->base) && volume_phase_end(detail, NULL);
 }
 
@@ -146,15 +165,10 @@ bool volume_phase_can_expand_on(const struct volume_entry *entry, const struct n
 	return !plugin || !plugin->has_node || plugin->node.expand;
 }
 
-bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry,
-			   const Holdfast__V1__ControllerExpandResponse *done)
+bool volume_phase_all_behind(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry)
 {
 	struct claim_entry *claim;
 
-	/* a provider that names no size has given the requested one; it must not give less */
-	detail->capacity = done->capacity > detail->capacity_min ? done->capacity : detail->capacity_min;
-	if (!done->node_expansion_required)
-		return true;
 	detail->node_expansion_due = true;
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
 		Holdfast__V1__NodeCapacity *node;
@@ -169,6 +183,14 @@ bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_ent
 		node->bytes = 0; /* behind */
 	}
 	return true;
+}
+
+bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry,
+			   const Holdfast__V1__ControllerExpandResponse *done)
+{
+	/* a provider that names no size has given the requested one; it must not give less */
+	detail->capacity = done->capacity > detail->capacity_min ? done->capacity : detail->capacity_min;
+	return !done->node_expansion_required || volume_phase_all_behind(detail, entry);
 }
 
 const struct claim *volume_phase_next_node(const Holdfast__V1__VolumeDetail *detail,
@@ -213,6 +235,7 @@ bool volume_phase_add_mounted(Holdfast__V1__VolumeDetail *detail, struct volume_
 		const char *node_id = claim->claim.node_id;
 
 		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN ||
+		    claim->claim.mode != CLAIM_WRITE || /* a read-only file system cannot grow */
 		    find_node(detail, node_id) || !volume_phase_can_expand_on(entry, claim->node))
 			continue;
 		if (!add_node(detail, node_id))

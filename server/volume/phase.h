@@ -30,9 +30,17 @@ bool volume_phase_end(Holdfast__V1__VolumeDetail *detail, const struct error *er
 /** Another try failed. */
 bool volume_phase_note(Holdfast__V1__VolumeDetail *detail, const struct error *err);
 
-/** Stores the provider's reply. The volume is ready. */
-bool volume_phase_created(Holdfast__V1__VolumeDetail *detail,
+/** Is it a file system that some node's plugin can expand? */
+bool volume_phase_may_be_behind(const struct volume_entry *entry);
+
+/** Stores the provider's reply. The volume is ready. A copy of a volume or snapshot is expanded by the next
+ * node that mounts it. */
+bool volume_phase_created(Holdfast__V1__VolumeDetail *detail, const struct volume_entry *entry,
 			  const Holdfast__V1__ControllerCreateResponse *made);
+
+/** The file system may be smaller than the volume: nodes with claims are behind, else the next one that
+ * mounts it for write. False: memory is short. */
+bool volume_phase_all_behind(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry);
 
 /** The provider has expanded it; nodes with claims are behind when they have to act. */
 bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry,

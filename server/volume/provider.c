@@ -185,6 +185,11 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	TRY(check_expandable(server, &parts, err));
 	TRY(resize(&parts, request, err));
 	TRY(overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err));
+	/* at its provider it is large enough: the nodes may be behind */
+	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY &&
+	    parts.detail->capacity >= parts.detail->capacity_min && volume_phase_may_be_behind(entry) &&
+	    !volume_phase_all_behind(parts.detail, entry))
+		return error_no_memory(err, "a volume");
 	TRY(provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING, err));
 	return store_and_work(server, call, &parts, EXPAND, on_expanding, err);
 }

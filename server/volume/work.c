@@ -346,7 +346,7 @@ static void on_mounted(struct server *server, const struct claim *claim)
 	enum status status;
 
 	/* one that continues looks for nodes that are due at its end */
-	if (!detail || !detail->node_expansion_due ||
+	if (!detail || !detail->node_expansion_due || claim->mode != CLAIM_WRITE ||
 	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY ||
 	    !volume_phase_can_expand_on(entry, state_node(&server->state, claim->node_id)))
 		return;
@@ -370,13 +370,28 @@ static void on_mounted(struct server *server, const struct claim *claim)
 			"its file system is not expanded before it is mounted again");
 }
 
+/* A node that was behind may have it no longer: then there is nothing to wait for. */
+static void on_released(struct server *server, const struct claim *claim)
+{
+	struct volume_work *work = find(server, claim->namespace, claim->volume_id);
+	const struct volume_entry *entry = work ? volume_work_entry(work) : NULL;
+	const Holdfast__V1__VolumeDetail *detail = entry ? volume_detail_of(server, &entry->volume) : NULL;
+
+	if (detail && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING && !work->is_busy)
+		begin_try(work);
+}
+
 void volume_work_note_durable(struct server *server, struct change_object *objects, size_t n,
 			      uint64_t revision)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = objects[i].value;
 
-		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion && claim->state == CLAIM_TAKEN)
+		if (objects[i].kind != OBJECT_CLAIM)
+			continue;
+		if (objects[i].is_deletion || claim->state > CLAIM_UNPUBLISHING)
+			on_released(server, claim);
+		else if (claim->state == CLAIM_TAKEN)
 			on_mounted(server, claim);
 	}
 }
@@ -441,7 +456,7 @@ static bool apply_created(struct volume_work *work, struct volume_parts *parts,
 
 	if (str_copy(parts->volume.external_id, sizeof(parts->volume.external_id), made->external_id) < 0)
 		return false;
-	return volume_phase_created(parts->detail, made);
+	return volume_phase_created(parts->detail, volume_work_entry(work), made);
 }
 
 static void on_created(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,

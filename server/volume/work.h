@@ -36,7 +36,8 @@ void volume_work_start(struct server *server, const char *namespace, const char 
 enum status volume_work_check_idle(struct server *server, const struct volume *volume, struct error *err);
 
 /** A claim's mount receipt is durable: expand the file system there if that is due since it was expanded
- * without being mounted anywhere. For change_commit(); costs a look-up for each claim that is taken. */
+ * without being mounted anywhere. Its release is durable: an expansion need not wait for that node. For
+ * change_commit(); costs a look-up for each claim that is taken or released. */
 void volume_work_note_durable(struct server *server, struct change_object *objects, size_t n,
 			      uint64_t revision);
 

@@ -212,6 +212,25 @@ TEST_FIXTURE(a_volume_is_shown_with_its_provider_details, run_setup, NULL)
 	expect_output("\"explanations\": [");
 }
 
+TEST_FIXTURE(a_file_system_that_no_node_has_grown_yet_names_the_next_mount, run_setup, NULL)
+{
+	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"node_expansion_due\": true}}");
+	expect_ok("volume status db");
+	expect_output(
+		"file system          not grown yet: the next node that mounts it for write grows it\n");
+	fake.answers[0].json = "{\"volume\": {\"id\": \"db\", \"node_expansion_due\": true, \"phase\": "
+			       "\"VOLUME_EXPANDING\"}}";
+	expect_ok("volume status db");
+	assert_null(strstr(ending.output, "the next node"));
+	will_answer(0, "Volumes.Expand",
+		    "{\"volume\": {\"id\": \"db\", \"capacity\": 1024, \"node_expansion_due\": true}}");
+	expect_ok("volume expand db 1KiB");
+	assert_string_equal(
+		ending.output,
+		"volume db: its plugin reports 1KiB\n"
+		"its file system has not grown yet: the next node that mounts it for write grows it\n");
+}
+
 #define GROWN_TO(measured)                                                                             \
 	"{\"volume\": {\"id\": \"db\", \"node_capacities\": [{\"node_id\": \"n1\", \"bytes\": 1024}]," \
 	"\"usages\": [{\"node_id\": \"n1\", \"total_bytes\": " measured "}, {\"node_id\": \"n2\", "    \

@@ -550,15 +550,21 @@ CASE(a_server_that_dies_while_expanding_continues_where_it_was)
 }
 
 /* The node's mount receipt. */
-static void mount_volume(struct fixture *f, const char *id, const char *node, int n)
+static void mount_as(struct fixture *f, const char *id, const char *node, int n, enum claim_mode mode)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim claim;
 
 	claim_volume(f, id, node, n);
 	claim = LIST_FIRST(&state_volume(&f->server->state, "default", id)->claims)->claim;
+	claim.mode = mode;
 	change_put_claim(&change, &claim);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static void mount_volume(struct fixture *f, const char *id, const char *node, int n)
+{
+	mount_as(f, id, node, n, CLAIM_WRITE);
 }
 
 static bool is_ready(struct fixture *f)
@@ -597,6 +603,90 @@ PROVIDER_TEST(an_offline_expansion_finishes_on_the_next_mounting_node)
 	settle(f);
 	assert_string_equal(provider.nodes, "n1,n2,");
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
+}
+
+/* The file system of a copy is as large as that of its source. */
+CASE(a_copy_is_grown_by_the_next_node_that_mounts_it_for_write)
+{
+	static const struct {
+		const char *source, *mode;
+		bool cannot_expand, is_due;
+	} cases[] = {
+		{",\"snapshotId\":\"s\"", "FILE_SYSTEM", false, true},
+		{",\"cloneId\":\"c\"", "FILE_SYSTEM", false, true},
+		{",\"nodeExpansionDue\":true", "FILE_SYSTEM", false, false},
+		{",\"cloneId\":\"c\"", "BLOCK_DEVICE", false, false},
+		{",\"cloneId\":\"c\"", "FILE_SYSTEM", true, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char request[512];
+
+		provider.cannot_expand_on_nodes = cases[i].cannot_expand;
+		provider_report(f);
+		(void)str_format(request, sizeof(request),
+				 "{\"volume\":{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"nfs\","
+				 "\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\","
+				 "\"attachmentMode\":\"%s\"}],\"capacityMin\":\"10\"%s}}",
+				 cases[i].mode, cases[i].source);
+		must(f, "Create", request, cases[i].is_due ? "\"nodeExpansionDue\":true" : NULL);
+		assert_int_equal(detail_of(f, "db")->node_expansion_due, cases[i].is_due);
+		provider.nodes[0] = '\0';
+		mount_as(f, "db", "n1", 1, CLAIM_READ); /* a read-only file system cannot grow */
+		settle(f);
+		assert_string_equal(provider.nodes, "");
+		free_claims(f, "db");
+		mount_volume(f, "db", "n1", 2);
+		UNTIL(f, str_eq(provider.nodes, cases[i].is_due ? "n1," : "") && is_ready(f));
+		assert_false(detail_of(f, "db")->node_expansion_due);
+		free_claims(f, "db");
+		must(f, "Delete", ID, NULL);
+	}
+	assert_int_equal(provider.calls[CALL_EXPAND], 0);
+}
+
+PROVIDER_TEST(expanding_to_the_present_size_has_the_nodes_grow_it)
+{
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	mount_volume(f, "db", "n1", 1);
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"10\"}", "{\"nodeId\":\"n1\",\"bytes\":\"10\"}");
+	assert_string_equal(provider.nodes, "n1,");
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"10\"}",
+	     NULL); /* its file system may be behind again */
+	assert_string_equal(provider.nodes, "n1,n1,");
+	free_claims(f, "db");
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"10\"}", "\"nodeExpansionDue\":true");
+	assert_true(is_ready(f));
+	mount_volume(f, "db", "n2", 2);
+	UNTIL(f, str_eq(provider.nodes, "n1,n1,n2,") && is_ready(f));
+	assert_int_equal(provider.calls[CALL_EXPAND], 0);
+	free_claims(f, "db");
+	provider.cannot_expand_on_nodes = true;
+	provider_report(f);
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"10\"}", NULL);
+	assert_false(detail_of(f, "db")->node_expansion_due);
+}
+
+/* The next try is up to five minutes away. */
+PROVIDER_TEST(an_expansion_does_not_wait_for_a_node_that_released_the_volume)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	provider.needs_node_expansion = true;
+	mount_volume(f, "db", "n1", 1);
+	provider_order(CALL_NODE_EXPAND, PROVIDER_FAIL, 100, STATUS_UNAVAILABLE);
+	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", STATUS_UNAVAILABLE, "is behind");
+	assert_false(is_ready(f));
+	claim = LIST_FIRST(&db(f)->claims)->claim;
+	claim.state = CLAIM_NODE_DETACHED;
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+	assert_true(is_ready(f));
+	assert_string_equal(provider.nodes, "n1,"); /* no other try */
+	must(f, "Get", ID, "\"nodeExpansionDue\":true");
 }
 
 PROVIDER_TEST(a_failed_node_expansion_is_retried)
