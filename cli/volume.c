@@ -202,9 +202,9 @@ static enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bo
 /* --- register, create --- */
 
 /* Prints "volume db is ..." and its obstacle. */
-static void print_registered(const Holdfast__V1__Volume *volume, const char *what)
+static void print_registered(const Holdfast__V1__Volume *volume, const char *what, bool secrets_replaced)
 {
-	print_line("volume %s %s", volume->id, what);
+	print_line("volume %s %s%s", volume->id, what, secrets_replaced ? "; its secrets were replaced" : "");
 	if (!volume->schedulable)
 		print_line("it cannot be used yet: %s", volume->unschedulable_reason);
 }
@@ -225,7 +225,8 @@ static enum status volume_register_show(struct call *call, const void *message, 
 
 	print_registered(answer->volume ? answer->volume : request->volume,
 			 answer->created ? "is registered"
-					 : "was registered already, and now matches its file");
+					 : "was registered already, and now matches its file",
+			 answer->secrets_replaced);
 	return STATUS_OK;
 }
 
@@ -276,7 +277,8 @@ static enum status volume_create_show(struct call *call, const void *message, st
 	if (answer->volume && answer->volume->external_id[0])
 		print_line("external ID %s", answer->volume->external_id);
 	print_registered(answer->volume ? answer->volume : request->volume,
-			 answer->created ? "is created" : "was created already, and now matches its file");
+			 answer->created ? "is created" : "was created already, and now matches its file",
+			 answer->secrets_replaced);
 	return STATUS_OK;
 }
 

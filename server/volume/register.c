@@ -32,8 +32,9 @@
 struct volume_spec {
 	struct volume_parts parts; /* to store */
 	bool is_new;
-	bool changed; /* differs from the stored volume */
-	bool resized; /* asks for another size than before */
+	bool changed;	       /* differs from the stored volume */
+	bool resized;	       /* asks for another size than before */
+	bool secrets_replaced; /* differs from the stored volume in its secrets */
 };
 
 #define VOLUME_SPEC_INIT                    \
@@ -85,6 +86,7 @@ static enum status merge(struct server *server, struct volume_entry *entry, cons
 {
 	struct capability in_use[VOLUME_CAPABILITIES_MAX];
 	size_t n_in_use = volume_spec_modes_in_use(entry, in_use);
+	const Holdfast__V1__VolumeSecrets *stored = volume_secrets_of(server, &entry->volume);
 	enum status status = volume_store_load(server, entry, &spec->parts, err);
 
 	if (status == STATUS_OK)
@@ -95,6 +97,10 @@ static enum status merge(struct server *server, struct volume_entry *entry, cons
 		status = volume_detail_resize(spec->parts.detail, update->detail->capacity_min,
 					      update->detail->capacity_max, &spec->resized, err);
 	spec->changed = spec->changed || spec->resized;
+	if (status == STATUS_OK)
+		spec->secrets_replaced = !message_text_maps_eq(
+			stored ? VOLUME_MAP(stored->secrets) : NULL, stored ? stored->n_secrets : 0,
+			VOLUME_MAP(spec->parts.secrets->secrets), spec->parts.secrets->n_secrets);
 	return status;
 }
 
@@ -185,8 +191,13 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 #define REGISTER "Volumes.Register"
 #define CREATE "Volumes.Create"
 
+/* The outcome for the caller. */
+struct put_result {
+	bool created, secrets_replaced;
+};
+
 static void answer_with_volume(struct server *server, struct rpc_call *call, const char *namespace,
-			       const char *id, bool created, bool is_creation)
+			       const char *id, struct put_result result, bool is_creation)
 {
 	Holdfast__V1__RegisterVolumeResponse registered = HOLDFAST__V1__REGISTER_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__CreateVolumeResponse made = HOLDFAST__V1__CREATE_VOLUME_RESPONSE__INIT;
@@ -194,7 +205,8 @@ static void answer_with_volume(struct server *server, struct rpc_call *call, con
 	Holdfast__V1__Volume *view = entry ? volume_view(server, entry, false, NULL) : NULL;
 
 	registered.volume = made.volume = view;
-	registered.created = made.created = created;
+	registered.created = made.created = result.created;
+	registered.secrets_replaced = made.secrets_replaced = result.secrets_replaced;
 	if (view)
 		rpc_call_reply(call, is_creation ? &made.base : &registered.base);
 	else
@@ -208,42 +220,33 @@ static void on_registered(struct server *server, void *userdata)
 {
 	cleanup_free struct volumes_waiting *waiting = userdata;
 
-	answer_with_volume(server, waiting->call, waiting->namespace, waiting->id, waiting->created, false);
+	answer_with_volume(server, waiting->call, waiting->namespace, waiting->id,
+			   (struct put_result){waiting->created, waiting->secrets_replaced}, false);
 }
 
-/* A call whose volume's provider is being asked. */
-static void on_worked(struct server *server, struct rpc_call *call, const char *namespace, const char *id,
-		      bool created, bool is_creation, const struct error *err)
-{
-	if (err)
-		answer_refused(server, call, is_creation ? CREATE : REGISTER, err);
-	else
-		answer_with_volume(server, call, namespace, id, created, is_creation);
-}
-
-static void answer_registered(struct server *server, struct rpc_call *call, const char *namespace,
-			      const char *id, const struct error *err)
-{
-	on_worked(server, call, namespace, id, false, false, err);
-}
-
-static void answer_created(struct server *server, struct rpc_call *call, const char *namespace,
-			   const char *id, const struct error *err)
-{
-	on_worked(server, call, namespace, id, true, true, err);
-}
-
-static void answer_updated(struct server *server, struct rpc_call *call, const char *namespace,
-			   const char *id, const struct error *err)
-{
-	on_worked(server, call, namespace, id, false, true, err);
-}
+/* Answers a call whose volume's provider was being asked. */
+#define DEFINE_ANSWER(name, created, secrets_replaced, is_creation)                                      \
+	static void name(struct server *server, struct rpc_call *call, const char *namespace,            \
+			 const char *id, const struct error *err)                                        \
+	{                                                                                                \
+		if (err)                                                                                 \
+			answer_refused(server, call, (is_creation) ? CREATE : REGISTER, err);            \
+		else                                                                                     \
+			answer_with_volume(server, call, namespace, id,                                  \
+					   (struct put_result){created, secrets_replaced}, is_creation); \
+	}
+DEFINE_ANSWER(answer_registered, false, false, false)
+DEFINE_ANSWER(answer_registered_secrets, false, true, false)
+DEFINE_ANSWER(answer_created, true, false, true)
+DEFINE_ANSWER(answer_updated, false, false, true)
+DEFINE_ANSWER(answer_updated_secrets, false, true, true)
 
 static void on_register_expanding(struct server *server, void *userdata)
 {
 	cleanup_free struct volumes_waiting *waiting = userdata;
 
-	volume_work_start(server, waiting->namespace, waiting->id, waiting->call, answer_registered);
+	volume_work_start(server, waiting->namespace, waiting->id, waiting->call,
+			  waiting->secrets_replaced ? answer_registered_secrets : answer_registered);
 }
 
 static void on_creating(struct server *server, void *userdata)
@@ -251,7 +254,9 @@ static void on_creating(struct server *server, void *userdata)
 	cleanup_free struct volumes_waiting *waiting = userdata;
 
 	volume_work_start(server, waiting->namespace, waiting->id, waiting->call,
-			  waiting->created ? answer_created : answer_updated);
+			  waiting->created	      ? answer_created
+			  : waiting->secrets_replaced ? answer_updated_secrets
+						      : answer_updated);
 }
 
 /* Must the provider expand the volume? A volume of unknown size at the provider is left as it is unless a
@@ -294,8 +299,10 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 			    &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"});
 	}
 	waiting = volumes_waiting_new(call, &spec->parts.volume);
-	if (waiting)
+	if (waiting) {
 		waiting->created = spec->is_new;
+		waiting->secrets_replaced = spec->secrets_replaced;
+	}
 	return change_commit_taking(server, &change, expands ? on_register_expanding : on_registered, waiting,
 				    err);
 }
@@ -472,8 +479,10 @@ static enum status store_creation(struct server *server, struct rpc_call *call, 
 		audit_write(server, &change, call, CREATE, volume_object(&spec->parts.volume, object),
 			    is_made ? "it exists" : "to be made by its provider");
 	waiting = volumes_waiting_new(call, &spec->parts.volume);
-	if (waiting)
+	if (waiting) {
 		waiting->created = !is_made;
+		waiting->secrets_replaced = spec->secrets_replaced;
+	}
 	return change_commit_taking(server, &change, on_creating, waiting, err);
 }
 

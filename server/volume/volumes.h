@@ -35,6 +35,7 @@ struct volumes_waiting {
 	char id[VOLUME_ID_MAX + 1];
 	char node_id[NODE_ID_MAX + 1]; /* detach */
 	bool created;		       /* register, create */
+	bool secrets_replaced;	       /* register, create */
 	bool dry_run;		       /* detach */
 	uint64_t since;		       /* detach: the revision before it */
 	bool without_plugin;	       /* detach */

@@ -269,6 +269,21 @@ TEST_FIXTURE(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup, NU
 	expect_usage_error(with_spec("volume create @ --timeout x"), "'x' is not a duration");
 }
 
+TEST_FIXTURE(replaced_secrets_are_reported, run_setup, NULL)
+{
+	static const char answer[] =
+		"{\"volume\": {\"id\": \"db\", \"schedulable\": true}, \"secrets_replaced\": true}";
+
+	write_spec("id = \"db\"\ntype = \"csi\"\nplugin_id = \"ebs\"\nsecrets { k = \"v\" }\n");
+	will_answer(0, "Volumes.Register", answer);
+	expect_ok(with_spec("volume register @"));
+	expect_output(
+		"volume db was registered already, and now matches its file; its secrets were replaced\n");
+	will_answer(0, "Volumes.Create", answer);
+	expect_ok(with_spec("volume create @"));
+	expect_output("volume db was created already, and now matches its file; its secrets were replaced\n");
+}
+
 TEST_FIXTURE(a_volume_is_expanded_to_a_size, run_setup, NULL)
 {
 	will_answer(0, "Volumes.Expand", "{\"volume\": {\"id\": \"web\", \"capacity\": \"21474836480\"}}");

@@ -314,6 +314,33 @@ PROVIDER_TEST(creating_an_existing_volume_updates_and_expands_it)
 	assert_int_equal(provider.calls[CALL_EXPAND], 2);
 }
 
+#define WITH_PASS(pass, more) "{\"volume\":{" DB_HEAD ",\"secrets\":{\"pass\":\"" pass "\"}" more "}}"
+
+PROVIDER_TEST(an_answer_says_whether_stored_secrets_were_replaced)
+{
+	static const struct {
+		const char *method, *json;
+		bool replaced;
+	} cases[] = {
+		{"Create", WITH_PASS("a", ""), false}, /* it is new */
+		{"Register", WITH_PASS("a", ""), false},
+		{"Register", WITH_PASS("[redacted]", ",\"description\":\"d\""), false},
+		{"Register", WITH_PASS("b", ""), true},
+		{"Create", WITH_PASS("b", ""), false},
+		{"Create", WITH_PASS("c", ""), true},
+		{"Create", WITH_PASS("d", ",\"capacityMin\":\"30\""), true},   /* its provider expands it */
+		{"Register", WITH_PASS("e", ",\"capacityMin\":\"40\""), true}, /* the same */
+		{"Register", WITH_PASS("e", ",\"capacityMin\":\"50\""), false},
+	};
+	static struct answer answer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(ask(f, cases[i].method, cases[i].json, &answer), STATUS_OK);
+		assert_msg(cases[i].replaced == !!strstr(answer.json, "\"secretsReplaced\":true"),
+			   "case %zu: %s", i, answer.json);
+	}
+}
+
 CASE(a_file_does_not_overwrite_provider_answers)
 {
 	static const char file[] = "{\"volume\":{" DB_HEAD
