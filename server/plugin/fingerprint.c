@@ -130,6 +130,15 @@ static bool is_out_of_nothing(struct server *server, const struct plugin_instanc
 	       (!plugin || RB_EMPTY(&plugin->instances));
 }
 
+/* The service that is at fault, if the other one is well. */
+static const char *sick_service(const struct node_plugin *plugin)
+{
+	if (!plugin->has_node || !plugin->has_controller ||
+	    node_plugin_is_healthy(plugin) == plugin->controller.healthy)
+		return "";
+	return plugin->controller.healthy ? "the node service of " : "the controller of ";
+}
+
 /* Profiles of the native plugin come with the policy: the first report of one is no event, nor is that of a
  * new node. */
 static void audit_health(struct server *server, struct change *change, const struct plugin_instance *known,
@@ -145,7 +154,8 @@ static void audit_health(struct server *server, struct change *change, const str
 		return;
 	if (known && reported && is_whole == node_plugin_is_whole(&known->plugin))
 		return;
-	(void)str_format(why, sizeof(why), "plugin %s%s%s %s%.*s", one->plugin.plugin_id,
+	(void)str_format(why, sizeof(why), "%splugin %s%s%s %s%.*s",
+			 is_sick ? sick_service(&reported->plugin) : "", one->plugin.plugin_id,
 			 one->plugin.profile[0] != '\0' ? "/" : "", one->plugin.profile,
 			 !reported ? "has left"
 			 : is_sick ? "is unhealthy: "

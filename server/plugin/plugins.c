@@ -257,8 +257,9 @@ void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *re
 	ret->modify_index = plugin->modify_index;
 }
 
-bool plugin_is_schedulable(const struct plugin_summary *summary, const struct volume *volume,
-			   char *ret_reason, size_t size)
+/* @next: the command that shows more */
+static bool explain_schedulable(const struct plugin_summary *summary, const struct volume *volume,
+				const char *next, char *ret_reason, size_t size)
 {
 	bool has_profile = volume->profile[0] != '\0';
 
@@ -270,17 +271,23 @@ bool plugin_is_schedulable(const struct plugin_summary *summary, const struct vo
 				 volume->plugin_id, has_profile ? " with profile " : "", volume->profile);
 	else if (summary->nodes_healthy == 0)
 		(void)str_format(ret_reason, size,
-				 "no connected node offers plugin %s%s%s in good health; see holdfast plugin "
-				 "status %s",
+				 "no connected node offers plugin %s%s%s in good health; see holdfast %s",
 				 volume->plugin_id, has_profile ? " with profile " : "", volume->profile,
-				 volume->plugin_id);
+				 next);
 	else if (summary->controller_required && summary->controllers_healthy == 0)
-		(void)str_format(
-			ret_reason, size,
-			"no connected node runs a healthy controller of plugin %s; see holdfast plugin "
-			"status %s",
-			volume->plugin_id, volume->plugin_id);
+		(void)str_format(ret_reason, size,
+				 "no connected node runs a healthy controller of plugin %s; see holdfast %s",
+				 volume->plugin_id, next);
 	return ret_reason[0] == '\0';
+}
+
+bool plugin_is_schedulable(const struct plugin_summary *summary, const struct volume *volume,
+			   char *ret_reason, size_t size)
+{
+	char next[PLUGIN_ID_MAX + sizeof("plugin status ")];
+
+	(void)str_format(next, sizeof(next), "plugin status %s", volume->plugin_id);
+	return explain_schedulable(summary, volume, next, ret_reason, size);
 }
 
 /* One page of a plugin: its instances, then the allocations that must run it. */
@@ -293,6 +300,21 @@ struct plugin_page {
 	size_t n;
 };
 
+/* Its node's last report may be out of date. False when memory is short. */
+static bool show_away(Holdfast__V1__PluginInstance *instance)
+{
+	Holdfast__V1__ControllerHalf *controller = instance->plugin->controller;
+	char why[NODE_ID_MAX + 64];
+
+	(void)str_format(why, sizeof(why), "it is not connected; see holdfast node status %s",
+			 instance->node_id);
+	instance->plugin->healthy = false;
+	if (controller)
+		controller->healthy = false;
+	return message_set_text(&instance->plugin->health_description, why) &&
+	       (!controller || message_set_text(&controller->health_description, why));
+}
+
 /* False when memory is short. */
 static bool add_instance(struct plugin_page *page, const struct instance_entry *entry)
 {
@@ -301,6 +323,10 @@ static bool add_instance(struct plugin_page *page, const struct instance_entry *
 	if (!instance)
 		return false;
 	instance->connected = node_is_connected(entry->node);
+	if (!instance->connected && !show_away(instance)) {
+		holdfast__v1__plugin_instance__free_unpacked(instance, NULL);
+		return false;
+	}
 	page->view->instances[page->view->n_instances++] = instance;
 	return true;
 }
@@ -434,11 +460,21 @@ static enum status fill_plugin(struct plugin_page *page, const char *from, char 
 					   "next_token: not one of an answer of Plugins.Get");
 }
 
+/* The node of the first instance that cannot be used. */
+static const char *sick_node(struct plugin_entry *plugin)
+{
+	struct instance_entry *entry = state_plugin_instance_from(plugin, "");
+
+	while (entry && node_is_connected(entry->node) && node_plugin_is_whole(&entry->instance.plugin))
+		entry = state_plugin_instance_next(entry);
+	return entry ? entry->node->id : "";
+}
+
 static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
 {
 	Holdfast__V1__Plugin *view = calloc(1, sizeof(*view));
 	struct volume any = {.type = VOLUME_CSI};
-	char reason[REASON_SIZE];
+	char reason[REASON_SIZE], next[NODE_ID_MAX + sizeof("node status ")];
 	struct plugin_summary summary;
 
 	if (!view)
@@ -453,7 +489,8 @@ static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
 	view->nodes_expected = summary.nodes_expected;
 	view->volumes = (uint32_t)plugin->n_volumes;
 	view->modify_index = summary.modify_index;
-	view->schedulable = plugin_is_schedulable(&summary, &any, reason, sizeof(reason));
+	(void)str_format(next, sizeof(next), "node status %s", sick_node(plugin));
+	view->schedulable = explain_schedulable(&summary, &any, next, reason, sizeof(reason));
 	if (message_set_text(&view->id, plugin->id) && message_set_text(&view->provider, summary.provider) &&
 	    message_set_text(&view->provider_version, summary.provider_version) &&
 	    message_set_text(&view->unschedulable_reason, reason))

@@ -259,6 +259,19 @@ CASE(a_plugin_that_is_unhealthy_or_away_moves_its_instances)
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, n_events(f, "node n1", "Nodes.Plugin", "plugin ebs is unhealthy: ") == 2);
 	assert_int_equal(n_events(f, "node n2", "Nodes.Plugin", "unhealthy"), 0);
+	f->n2.csi.controller_sick = true;
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, n_events(f, "node n2", "Nodes.Plugin", "the controller of plugin ebs is unhealthy: ") == 1);
+	f->n2.csi.controller_sick = false;
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, n_events(f, "node n2", "Nodes.Plugin", "plugin ebs is healthy") == 1);
+	f->n2.csi.node_sick = true;
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f,
+	      n_events(f, "node n2", "Nodes.Plugin", "the node service of plugin ebs is unhealthy: ") == 1);
+	f->n2.csi.node_sick = false;
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, n_events(f, "node n2", "Nodes.Plugin", "plugin ebs is healthy") == 2);
 	assert_int_equal(
 		metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"controller\",healthy=\"true\"}"), 1);
 	disconnect(f, &f->n2);

@@ -132,6 +132,45 @@ CLUSTER_TEST(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one)
 	assert_counts(f, EBS, (struct counts){1, 2, 0, 1, false});
 }
 
+/* An instance of a node that is away is as its node reported it last, which says nothing now. */
+CLUSTER_TEST(an_instance_of_a_disconnected_node_is_not_healthy_and_names_its_node)
+{
+	cleanup_pb Holdfast__V1__GetPluginResponse *response = NULL;
+	struct csi one, two;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
+	Holdfast__V1__NodePlugin *on2[] = {csi(&two, EBS, true, false)};
+
+	offer(&f->n1, on1, 1);
+	offer(&f->n2, on2, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+	response = get_plugin(f, EBS, NULL);
+	assert_string_equal(response->plugin->unschedulable_reason,
+			    "no connected node runs a healthy controller of plugin ebs; see holdfast node "
+			    "status n1");
+	for (size_t i = 0; i < response->plugin->n_instances; i++) {
+		const Holdfast__V1__PluginInstance *instance = response->plugin->instances[i];
+		bool is_away = str_eq(instance->node_id, "n1");
+		const char *why = is_away ? "it is not connected; see holdfast node status n1" : "";
+
+		assert_int_equal(instance->plugin->healthy, !is_away);
+		assert_string_equal(instance->plugin->health_description, why);
+		if (!instance->plugin->controller)
+			continue;
+		assert_true(is_away);
+		assert_false(instance->plugin->controller->healthy);
+		assert_string_equal(instance->plugin->controller->health_description, why);
+	}
+	assert_int_equal(response->plugin->n_instances, 2);
+	lose(f, &f->n2);
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+	response = get_plugin(f, EBS, NULL);
+	assert_string_equal(response->plugin->unschedulable_reason,
+			    "no connected node offers plugin ebs in good health; see holdfast node status "
+			    "n1");
+}
+
 CLUSTER_TEST(a_plugin_does_not_begin_sick)
 {
 	struct error err;
