@@ -107,6 +107,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 	};
 	Holdfast__V1__SessionHello *hello = hello_make(&facts, ret_is_short);
 
+	agent->knew_history = facts.mark != NULL;
 	if (hello)
 		fingerprint_note(&agent->sent, hello->fingerprint);
 	return hello;
@@ -274,7 +275,7 @@ static void on_report_wanted(uint64_t epoch, bool is_reverted, void *userdata)
 		log_ctx(LOG_CRIT, &(struct log_ctx){.op = "session", .peer = agent->server},
 			"this node has gone back in time: the server has seen a later state of its journal "
 			"in this boot. Volumes that were freed since are released when the server orders it");
-	else
+	else if (agent->knew_history) /* every new node is asked once */
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
 			"the server has lost history, or may have; this node reports what it holds");
 	if (!node_report_make(&facts, send_report, agent) && session_info(agent->session)->is_up)

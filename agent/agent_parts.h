@@ -55,6 +55,7 @@ struct agent {
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */
 	bool is_session_started;
+	bool knew_history;	      /* the journal had a server's mark at the last hello */
 	struct fingerprint_sent sent; /* in this session */
 	struct local *local;
 	struct scrape *metrics; /* NULL: off */

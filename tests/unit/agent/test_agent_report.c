@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a node tells a server that was restored from a backup. */
 
+#include "lines.h"
 #include "scenario.h"
 
+#include "log/log.h"
 #include "session/report.h"
 
 #include <sys/socket.h>
@@ -117,6 +119,27 @@ WORLD_TEST(a_node_that_holds_nothing_reports_it)
 	assert_int_equal(w->server.report_parts, 1);
 	assert_int_equal(w->server.n_reported_allocs, 0);
 	assert_int_equal(w->server.n_reported, 0);
+}
+
+/* Every new node is asked once. */
+WORLD_TEST(only_a_node_that_knew_a_history_logs_that_it_may_be_lost)
+{
+	static struct lines lines;
+
+	w->server.shows_marks = true;
+	for (size_t i = 0; i < 2; i++) {
+		w->server.hellos = 0;
+		w->server.adoption_complete = false;
+		lines_begin(&lines);
+		log_set_level(LOG_NOTICE);
+		world_start_agent(w);
+		WORLD_UNTIL(w, has_mount_snapshot);
+		ask(w);
+		log_set_level(-1);
+		lines_end(&lines);
+		assert_int_equal(lines_with(&lines, "the server has lost history, or may have"), i);
+		world_kill_agent(w);
+	}
 }
 
 WORLD_TEST(a_restarted_agent_reports_the_claims_of_its_journal)
