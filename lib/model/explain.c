@@ -459,7 +459,27 @@ static void write_waiting(struct strbuf *sb, const struct explanation *in)
 		strbuf_printf(sb, ", tried again in %s", text);
 }
 
-/* How long it can take, and what would shorten it. */
+/* The event from which on the time counts. */
+static void write_first(struct strbuf *sb, const struct explanation *in)
+{
+	const struct claim *claim = in->claim;
+	enum explain_actor actor = explain_actor(claim, &in->holder);
+	bool has_ended = claim->state == CLAIM_UNPUBLISHING || in->holder.is_stopping;
+	bool is_busy = has_ended && claim->last_error_code == STATUS_FAILED_PRECONDITION;
+
+	if (in->n_missing == 0)
+		strbuf_puts(sb, "; ");
+	else if (actor == ACTOR_ALLOC)
+		strbuf_printf(sb, "; when allocation %s has ended and node %s has unmounted it, ",
+			      claim->allocation_id, claim->node_id);
+	else if (actor == ACTOR_NODE)
+		strbuf_printf(sb, "; when %snode %s has unmounted it, ",
+			      is_busy ? "nothing uses it there and " : "", claim->node_id);
+	else
+		strbuf_puts(sb, "; after that evidence ");
+}
+
+/* How long it can take, and after which event. */
 static void write_bound(struct strbuf *sb, const struct explanation *in)
 {
 	char text[CLOCK_TEXT_SIZE];
@@ -468,18 +488,19 @@ static void write_bound(struct strbuf *sb, const struct explanation *in)
 		return;
 	if (in->n_missing > 0 && !in->holder.is_connected)
 		strbuf_puts(sb, "; no timer ends this");
+	write_first(sb, in);
 	if (in->worst_case_ms > 0)
-		strbuf_printf(sb, "; %s within %s",
-			      in->n_missing > 0 ? "after that evidence it is free" : "free",
+		strbuf_printf(sb, "it is free within %s",
 			      clock_format_duration(in->worst_case_ms * USEC_PER_MSEC, text));
 	else if (in->holder.waits_for_other && in->claim->state == CLAIM_NODE_DETACHED)
-		strbuf_puts(sb, "; nothing bounds that: the end of the others would shorten it");
+		strbuf_puts(sb, "it waits without limit for the end of the others");
+	else if (in->holder.has_controller)
+		strbuf_printf(sb,
+			      "the detach is tried without limit until a controller of plugin %s succeeds",
+			      in->claim->plugin_id);
 	else
-		strbuf_printf(
-			sb,
-			"; nothing bounds the detach: a healthy controller of plugin %s that succeeds would "
-			"shorten it",
-			in->claim->plugin_id);
+		strbuf_printf(sb, "the detach waits without limit for a healthy controller of plugin %s",
+			      in->claim->plugin_id);
 }
 
 /* The conditions under which it is right. */

@@ -52,7 +52,8 @@ static const struct situation {
 	ROW(CLAIM_RESERVED, true, ATTACH_ASKED, 0, {CONNECTED, WITH_CONTROLLER}, UNSENT,
 	    "a controller of plugin ceph", PLUGIN, STOP, ONE_TRY_MS, "attaching"),
 	ROW(CLAIM_RESERVED, true, ATTACH_ASKED, 3, {CONNECTED}, UNSENT,
-	    "a healthy controller of plugin ceph to come back", PLUGIN, STOP, 0, "nothing bounds the detach"),
+	    "a healthy controller of plugin ceph to come back", PLUGIN, STOP, 0,
+	    "; after that evidence the detach waits without limit for a healthy controller of plugin ceph"),
 	/* sent: the node may have it mounted */
 	ROW(CLAIM_RESERVED, false, ATTACH_NONE, 0, {CONNECTED}, OF_NODE, "node n1", AGENT, STOP, 1000,
 	    "no mount receipt yet"),
@@ -65,7 +66,8 @@ static const struct situation {
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED}, OF_NODE, "allocation " ALLOC_1 " to end", ALLOC,
 	    NONE, 1000, "its work has not ended;"),
 	ROW(CLAIM_TAKEN, false, ATTACH_DONE, 0, {CONNECTED, WITH_CONTROLLER}, OF_NODE, "allocation", ALLOC,
-	    NONE, ONE_TRY_MS, "after that evidence it is free within 2m32s"),
+	    NONE, ONE_TRY_MS,
+	    "; when allocation " ALLOC_1 " has ended and node n1 has unmounted it, it is free within 2m32s"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {.disconnected_ms = 61000}, OF_LOST,
 	    "node n1 to come back, or a person", NODE, STOP, 1000, "the node is not connected for 30s"),
 	ROW(CLAIM_TAKEN, false, ATTACH_NONE, 0, {CONNECTED, STOPPED, .is_draining = true}, OF_NODE, "node n1",
@@ -103,7 +105,10 @@ static const struct situation {
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_NONE, 0, {0}, 0, "the server", AGAIN, NONE, 1000,
 	    "nothing is missing"),
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_DONE, 0, {WITH_CONTROLLER}, 0, "a controller of plugin ceph",
-	    PLUGIN, NONE, ONE_TRY_MS, "; free within 2m32s"),
+	    PLUGIN, NONE, ONE_TRY_MS, "; it is free within 2m32s"),
+	ROW(CLAIM_NODE_DETACHED, false, ATTACH_ASKED, 2, {WITH_CONTROLLER}, 0, "a controller of plugin ceph",
+	    PLUGIN, ATTEST, 0,
+	    "; the detach is tried without limit until a controller of plugin ceph succeeds"),
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_ASKED, 1, {WITH_CONTROLLER}, 0, "a controller of plugin ceph",
 	    PLUGIN, ATTEST, 0,
 	    "if it is certain that the provider has released it: holdfast volume detach db n1 --attest"),
@@ -128,10 +133,11 @@ static const struct situation {
 	    "node n1 to come back, or a person", NODE, FENCE, ONE_TRY_MS,
 	    "have the provider cut it off: holdfast volume detach db n1 --fence REASON"),
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_DONE, 0, {CONNECTED}, 0,
-	    "a healthy controller of plugin ceph to come back", PLUGIN, NONE, 0, "nothing bounds the detach"),
+	    "a healthy controller of plugin ceph to come back", PLUGIN, NONE, 0,
+	    "; the detach waits without limit for a healthy controller of plugin ceph"),
 	ROW(CLAIM_NODE_DETACHED, false, ATTACH_DONE, 0, {WITH_CONTROLLER, .waits_for_other = true}, 0,
 	    "the other claims of the attachment to node n1", AGAIN, NONE, 0,
-	    "the end of the others would shorten it"),
+	    "; it waits without limit for the end of the others"),
 	ROW(CLAIM_RESERVED, true, ATTACH_ASKED, 0,
 	    {CONNECTED, WITH_CONTROLLER, .next_attempt_ms = NOW_MS + 5000}, UNSENT,
 	    "a controller of plugin ceph", PLUGIN, STOP, ONE_TRY_MS,
@@ -228,7 +234,7 @@ static void check_any(const struct claim *claim, const struct holder *holder)
 	if (holder->is_stopping && claim->sent_to_node)
 		assert_null(strstr(text, "holdfast alloc stop"));
 	if (ex.worst_case_ms == 0 && claim_is_live(claim))
-		assert_non_null(strstr(text, "nothing bounds"));
+		assert_non_null(strstr(text, "without limit"));
 }
 
 TEST(whatever_is_known_the_explanation_is_whole)
@@ -305,6 +311,37 @@ TEST(holder_state_evidence_error_and_command_are_named)
 		"node status "
 		"n1; then if node n1 cannot be brought back and you have made sure that it is off: holdfast "
 		"volume detach db n1 --attest REASON; last error (attempt 4): target is busy");
+}
+
+/* A mount that is in use must first come out of use. */
+TEST(the_time_is_counted_from_a_named_event)
+{
+	static const struct {
+		enum claim_state state;
+		enum status error;
+		bool is_stopping;
+		const char *says;
+	} cases[] = {
+		{CLAIM_UNPUBLISHING, STATUS_OK, false,
+		 "; when node n1 has unmounted it, it is free within 1s"},
+		{CLAIM_UNPUBLISHING, STATUS_FAILED_PRECONDITION, false,
+		 "; when nothing uses it there and node n1 has unmounted it, it is free within 1s"},
+		{CLAIM_TAKEN, STATUS_FAILED_PRECONDITION, true,
+		 "; when nothing uses it there and node n1 has"},
+		{CLAIM_RESERVED, STATUS_FAILED_PRECONDITION, false, "; when node n1 has unmounted it, "},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct holder holder = {.is_connected = true, .is_stopping = cases[i].is_stopping};
+		struct claim claim = a_claim(cases[i].state);
+		char text[EXPLAIN_SIZE];
+
+		claim.attempts = 1;
+		claim.last_error_code = cases[i].error;
+		claim.sent_to_node = true;
+		(void)explain_claim(&claim, &holder, NOW_MS, text);
+		assert_msg(strstr(text, cases[i].says), "case %zu: %s", i, text);
+	}
 }
 
 TEST(only_an_error_that_may_be_the_plugins_offers_to_leave_it_out)
