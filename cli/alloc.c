@@ -270,7 +270,8 @@ static void warn_of_node(const Holdfast__V1__Allocation *alloc, int64_t disconne
 		   alloc->node_id, age_text(disconnected_ms, clock_realtime_ms(), age), alloc->id);
 	print_line(
 		"Next: holdfast node status %s. If it cannot be brought back, make sure that it is off; then "
-		"holdfast node attest %s VOLUME... frees them",
+		"holdfast node attest %s VOLUME... frees them; a claim that a controller attached waits in "
+		"node-detached for its detach",
 		alloc->node_id, alloc->node_id);
 }
 

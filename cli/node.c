@@ -652,6 +652,20 @@ static enum status node_attest_load(struct call *call, void *message, struct err
 	return name_volumes(call, request, err);
 }
 
+/* An attestation is for the node only: a claim that is attached there is not free yet. */
+static void print_detaches(const Holdfast__V1__AttestNodeResponse *answer)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < answer->n_claims; i++)
+		n += answer->claims[i]->attach != HOLDFAST__V1__CONTROLLER_ATTACH__ATTACH_NONE &&
+		     answer->claims[i]->state <= HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED;
+	if (n > 0)
+		print_line("%zu of them only after a detach by a controller of their plugin; node-detached "
+			   "until then",
+			   n);
+}
+
 static enum status show_attest(const Holdfast__V1__AttestNodeRequest *request,
 			       const Holdfast__V1__AttestNodeResponse *answer, const char *title,
 			       struct error *err)
@@ -665,7 +679,9 @@ static enum status show_attest(const Holdfast__V1__AttestNodeRequest *request,
 						   "since the restore");
 		return STATUS_OK;
 	}
-	return show_list(&show_claims, title, answer->claims, answer->n_claims, true, err);
+	TRY(show_list(&show_claims, title, answer->claims, answer->n_claims, true, err));
+	print_detaches(answer);
+	return STATUS_OK;
 }
 
 /* Show what it would free, and ask. The server refuses an attestation that changes nothing. */
@@ -701,6 +717,7 @@ static enum status node_attest_show(struct call *call, const void *message, stru
 	if (request->dry_run)
 		return show_attest(request, answer, "would be freed", err);
 	print_line("freed by your attestation: %zu of the claims of node %s", answer->n_claims, request->id);
+	print_detaches(answer);
 	return STATUS_OK;
 }
 

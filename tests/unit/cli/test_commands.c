@@ -272,7 +272,8 @@ TEST_FIXTURE(of_a_node_that_is_away_it_is_reported_at_once, run_setup, NULL)
 		       "its node is not connected, and nothing happens before it is back");
 	expect_output("node node-1 has not been connected for 2h00m: allocation " ALLOC_ID
 		      " may run on there");
-	expect_output("make sure that it is off; then holdfast node attest node-1 VOLUME...");
+	expect_output("make sure that it is off; then holdfast node attest node-1 VOLUME... frees them; a "
+		      "claim that a controller attached waits in node-detached for its detach\n");
 	expect_ok("alloc status 01");
 	expect_output("its node has not been connected for 2h00m: the status is of that time");
 }

@@ -183,6 +183,27 @@ TEST_FIXTURE(an_attestation_lists_volumes_and_bypassed_evidence, run_setup, NULL
 	expect_usage_error("node attest node-1 db --reason off --namespace *", "are named as NAMESPACE/ID");
 }
 
+#define ATTACHED(state) "{\"volume_id\": \"db\", \"attach\": \"ATTACH_DONE\", \"state\": \"" state "\"}"
+
+TEST_FIXTURE(an_attested_claim_that_is_attached_waits_for_its_controller, run_setup, NULL)
+{
+	static const char waits[] =
+		"\n1 of them only after a detach by a controller of their plugin; node-detached until then\n";
+
+	will_answer(0, "Nodes.Attest",
+		    "{\"bypassed\": \"no receipt\", \"claims\": [" ATTACHED(
+			    "TAKEN") ", {\"state\": \"TAKEN\"}]}");
+	expect_ok("node attest node-1 db --reason off --dry-run");
+	expect_output(waits);
+	will_answer(0, "Nodes.Attest",
+		    "{\"claims\": [" ATTACHED("NODE_DETACHED") ", " ATTACHED("FREED") "]}");
+	expect_ok("node attest node-1 db --reason off --yes");
+	expect_output(waits);
+	will_answer(0, "Nodes.Attest", "{\"claims\": [" ATTACHED("FREED") "]}");
+	expect_ok("node attest node-1 db --reason off --yes");
+	assert_null(strstr(ending.output, "only after"));
+}
+
 TEST_FIXTURE(plugins_are_listed_and_shown_with_their_halves, run_setup, NULL)
 {
 	will_answer(0, "Plugins.List",
