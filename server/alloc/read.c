@@ -24,9 +24,9 @@
 
 enum {
 	ALLOCS_PER_PAGE_MAX = 5000,
-	SCAN_MAX = 20000,	  /* entries that one page looks at: a filter may leave it short, or empty */
 	PAGE_BYTES_MAX = 2 << 20, /* with one more allocation below what clients take in one message */
-	FILTER_BYTES_MAX = 512 << 10, /* that the filter of one page is asked about */
+	FILTER_BYTES_MAX =
+		512 << 10, /* that the filter of one page is asked about: it may be short, or empty */
 };
 
 Holdfast__V1__Allocation *allocs_view(struct server *server, const struct alloc *alloc)
@@ -125,11 +125,10 @@ DEFINE_READ_METHOD(allocs_handle_get, get_method)
 struct page {
 	struct server *server;
 	const Holdfast__V1__ListAllocationsRequest *request;
-	const char *node_id;   /* borrowed; "": of all */
-	struct filter *filter; /* owned; NULL: no filter */
+	struct node_entry *node; /* NULL: of all */
+	struct filter *filter;	 /* owned; NULL: no filter */
 	Holdfast__V1__ListAllocationsResponse *response;
-	size_t size; /* of the page */
-	size_t n_scanned;
+	size_t size;		   /* of the page */
 	size_t bytes;		   /* that were looked at */
 	size_t waiting_cost;	   /* of the texts of those that wait */
 	struct access_scope scope; /* when it is of every namespace */
@@ -149,16 +148,29 @@ static bool is_any_namespace(const char *namespace)
 	return namespace[0] == '\0' || str_eq(namespace, "*");
 }
 
-static bool is_asked_for(struct page *page, const struct alloc *alloc)
+static struct alloc_entry *entry_from(const struct page *page, const char *namespace, const char *id)
 {
-	const Holdfast__V1__ListAllocationsRequest *request = page->request;
+	return state_alloc_key_from(&page->server->state, page->node, namespace, id);
+}
 
-	if (!str_starts_with(alloc->id, request->prefix) ||
-	    (page->node_id[0] != '\0' && !str_eq(alloc->node_id, page->node_id)))
-		return false;
-	if (is_any_namespace(request->namespace_))
-		return access_scope_has(&page->scope, alloc->namespace);
-	return str_eq(alloc->namespace, request->namespace_);
+/* Returns the first entry from @entry on that is asked for. A namespace that the caller may not see costs one
+ * step. */
+static struct alloc_entry *find_asked_for(struct page *page, struct alloc_entry *entry)
+{
+	const char *prefix = page->request->prefix, *asked = page->request->namespace_;
+
+	while (entry) {
+		const char *namespace = entry->alloc.namespace;
+		bool is_visible = !is_any_namespace(asked) || access_scope_has(&page->scope, namespace);
+
+		if (!is_any_namespace(asked) && !str_eq(namespace, asked))
+			return NULL;
+		if (is_visible && str_starts_with(entry->id, prefix))
+			return entry;
+		entry = entry_from(page, namespace,
+				   is_visible && strcmp(entry->id, prefix) < 0 ? prefix : BEHIND);
+	}
+	return NULL;
 }
 
 static bool is_full(const struct page *page)
@@ -168,23 +180,21 @@ static bool is_full(const struct page *page)
 	       filter_is_spent(page->filter);
 }
 
-/* Adds @alloc if it is asked for. False: the page is full, and @alloc begins the next one. A full page looks
- * for one that the caller may see, so that no token names another. Tasks, with their environment, are for
- * callers who may read the allocation. */
+/* Adds @alloc, which is asked for. False: the page is full, and its token names @alloc. Tasks, with their
+ * environment, are for callers who may read the allocation. */
 static bool add(struct page *page, const struct alloc *alloc)
 {
 	Holdfast__V1__ListAllocationsResponse *response = page->response;
-	bool is_wanted = is_asked_for(page, alloc);
+	char token[NAMESPACE_MAX + UUID_TEXT_SIZE + 1];
 	struct alloc shown = *alloc;
 	Holdfast__V1__Allocation *pb;
 
 	shown.events = NULL;
-	if ((is_wanted && is_full(page)) || page->n_scanned++ == SCAN_MAX) {
-		response->next_token = strdup(alloc->id);
+	if (is_full(page)) {
+		(void)str_format(token, sizeof(token), "%s.%s", alloc->namespace, alloc->id);
+		response->next_token = strdup(token);
 		return false;
 	}
-	if (!is_wanted)
-		return true;
 	if (!page->may_read || !access_scope_has(&page->read, alloc->namespace))
 		shown.tasks = NULL;
 	if (alloc_is_pending(alloc))
@@ -198,52 +208,19 @@ static bool add(struct page *page, const struct alloc *alloc)
 	return true;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	const struct alloc_entry *const *x = a;
-	const struct alloc_entry *const *y = b;
-
-	return strcmp((*x)->id, (*y)->id);
-}
-
-/* Adds those of @node from @from on: its lists are in no order. */
-static enum status add_of_node(struct page *page, const struct node_entry *node, const char *from,
-			       struct error *err)
-{
-	cleanup_free const struct alloc_entry **list =
-		calloc(node->n_allocs + 1, sizeof(const struct alloc_entry *));
-	const struct alloc_entry *entry;
-	size_t n = 0;
-
-	if (!list)
-		return error_no_memory(err, "an allocation");
-	LIST_FOREACH (entry, &node->allocs, of_node)
-		if (strcmp(entry->id, from) >= 0)
-			list[n++] = entry;
-	LIST_FOREACH (entry, &node->ended, of_node)
-		if (strcmp(entry->id, from) >= 0)
-			list[n++] = entry;
-	qsort((void *)list, n, sizeof(const struct alloc_entry *), compare_ids);
-	for (size_t i = 0; i < n && add(page, &list[i]->alloc); i++)
-		;
-	return STATUS_OK;
-}
-
 static enum status fill(struct page *page, struct error *err)
 {
-	const char *prefix = page->request->prefix;
-	const char *token = page->request->next_token;
-	const char *from = strcmp(token, prefix) > 0 ? token : prefix;
-	const struct node_entry *node = state_node(&page->server->state, page->node_id);
+	const char *asked = page->request->namespace_, *token = page->request->next_token;
+	char namespace[NAMESPACE_MAX + 1] = "", id[UUID_TEXT_SIZE] = "";
 	struct alloc_entry *entry;
 
-	if (page->node_id[0] != '\0' && !node)
-		return STATUS_OK;
-	if (page->node_id[0] != '\0' && node->n_allocs <= SCAN_MAX)
-		return add_of_node(page, node, from, err);
-	for (entry = state_alloc_from(&page->server->state, from);
-	     entry && str_starts_with(entry->id, prefix) && add(page, &entry->alloc);
-	     entry = state_alloc_next(entry))
+	if (token[0] != '\0')
+		TRY(list_page_token(token, namespace, id, sizeof(id), err));
+	else if (!is_any_namespace(asked))
+		(void)str_copy(namespace, sizeof(namespace), asked);
+	for (entry = entry_from(page, namespace, id);
+	     (entry = find_asked_for(page, entry)) && add(page, &entry->alloc);
+	     entry = state_alloc_key_next(page->node, entry))
 		;
 	return STATUS_OK;
 }
@@ -270,14 +247,15 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 			       struct error *err)
 {
 	cleanup(page_release) struct page page = {.server = server, .request = (const void *)message};
-	const char *bound = access_bound_node(server, call);
+	const char *bound = access_bound_node(server, call), *node_id;
 	enum status status = page_init(&page, err);
 
-	page.node_id = bound ? bound : page.request->node_id;
+	node_id = bound ? bound : page.request->node_id;
+	page.node = node_id[0] != '\0' ? state_node(&server->state, node_id) : NULL;
 	page.may_read = access_scope_init(server, call, ACCESS_JOB_READ, &page.read, NULL) == STATUS_OK;
 	if (status == STATUS_OK && is_any_namespace(page.request->namespace_))
 		status = access_scope_init(server, call, ACCESS_JOB_LIST, &page.scope, err);
-	if (status == STATUS_OK)
+	if (status == STATUS_OK && (page.node || node_id[0] == '\0'))
 		status = fill(&page, err);
 	if (status != STATUS_OK)
 		return status;

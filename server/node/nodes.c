@@ -267,14 +267,15 @@ static enum status fill_page(const struct page *page, struct node_entry *entry, 
 	if (!response->nodes)
 		return error_no_memory(err, "a node");
 	for (size_t looked_at = 0; entry && str_starts_with(entry->id, prefix) && status == STATUS_OK;
-	     looked_at++, entry = state_node_next(entry)) {
-		if (response->n_nodes == page->per_page || looked_at == NODES_LOOKED_AT ||
+	     entry = state_node_next(entry)) {
+		if (!node_is_registered(entry))
+			continue; /* no token names one */
+		if (response->n_nodes == page->per_page || looked_at++ == NODES_LOOKED_AT ||
 		    filter_is_spent(page->filter)) {
 			response->next_token = strdup(entry->id);
 			return response->next_token ? STATUS_OK : error_no_memory(err, "a node");
 		}
-		if (node_is_registered(entry))
-			status = add_node(page, entry, err);
+		status = add_node(page, entry, err);
 	}
 	return status;
 }

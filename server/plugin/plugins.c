@@ -89,7 +89,7 @@ static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
 
 	ret->nodes_expected += plugin->nodes_wanted;
 	ret->controllers_expected += plugin->controllers_wanted;
-	for (runner = state_plugin_runner_from(plugin, ""); runner;
+	for (runner = state_plugin_runner_from(plugin, "", ""); runner;
 	     runner = state_plugin_runner_next(runner)) {
 		const struct alloc_entry *entry = runner->alloc;
 		const struct csi_plugin *runs = plugin_runner_plugin(runner);
@@ -293,11 +293,12 @@ bool plugin_is_schedulable(const struct plugin_summary *summary, const struct vo
 /* One page of a plugin: its instances, then the allocations that must run it. */
 struct plugin_page {
 	struct server *server;
-	struct rpc_call *call;
 	struct plugin_entry *plugin;
 	Holdfast__V1__Plugin *view;
 	size_t size; /* records that it looks at, but for the last node's, which is shown whole */
 	size_t n;
+	struct access_scope read; /* of jobs */
+	bool may_read;		  /* somewhere: the scope above is good */
 };
 
 /* Its node's last report may be out of date. False when memory is short. */
@@ -341,13 +342,17 @@ static bool is_listed(const Holdfast__V1__Plugin *view, const char *alloc_id)
 	return false;
 }
 
+static bool is_visible(struct plugin_page *page, const struct alloc_entry *alloc)
+{
+	return page->may_read && access_scope_has(&page->read, alloc->alloc.namespace);
+}
+
 /* False when memory is short. */
 static bool add_alloc(struct plugin_page *page, const struct alloc_entry *alloc)
 {
 	Holdfast__V1__Plugin *view = page->view;
 
-	if (access_check(page->server, page->call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) !=
-	    STATUS_OK)
+	if (!is_visible(page, alloc))
 		return true;
 	view->allocations[view->n_allocations] = alloc_to_pb_short(&alloc->alloc);
 	return view->allocations[view->n_allocations] && ++view->n_allocations > 0;
@@ -366,23 +371,35 @@ static bool add_alloc_of(struct plugin_page *page, const struct instance_entry *
 	return is_listed(page->view, alloc->id) || add_alloc(page, alloc);
 }
 
-static enum status end_page(char **token, const char *kind, const char *id, struct error *err)
+static enum status end_page(char **token, const char *kind, const char *namespace, const char *id,
+			    struct error *err)
 {
 	char text[OBJECT_KEY_SIZE];
 
-	(void)str_format(text, sizeof(text), "%s%s", kind, id);
+	(void)str_format(text, sizeof(text), "%s%s%s%s", kind, namespace, namespace[0] != '\0' ? "." : "",
+			 id);
 	return message_set_text(token, text) ? STATUS_OK : error_no_memory(err, "a plugin");
 }
 
+/* A namespace that the caller may not see costs one step, and no token names an allocation of it. */
 static enum status fill_runners(struct plugin_page *page, const char *from, char **token, struct error *err)
 {
-	struct plugin_runner *runner;
+	char namespace[NAMESPACE_MAX + 1] = "", id[UUID_TEXT_SIZE] = "";
+	struct plugin_runner *runner, *next;
 
-	for (runner = state_plugin_runner_from(page->plugin, from); runner;
-	     runner = state_plugin_runner_next(runner)) {
+	if (from[0] != '\0')
+		TRY(list_page_token(from, namespace, id, sizeof(id), err));
+	for (runner = state_plugin_runner_from(page->plugin, namespace, id); runner; runner = next) {
+		const struct alloc_entry *alloc = runner->alloc;
+
+		if (!is_visible(page, alloc)) {
+			next = state_plugin_runner_from(page->plugin, alloc->alloc.namespace, BEHIND);
+			continue;
+		}
+		next = state_plugin_runner_next(runner);
 		if (page->n++ >= page->size)
-			return end_page(token, TOKEN_ALLOC, runner->alloc->id, err);
-		if (is_to_run(runner->alloc) && !add_alloc(page, runner->alloc))
+			return end_page(token, TOKEN_ALLOC, alloc->alloc.namespace, alloc->id, err);
+		if (is_to_run(alloc) && !add_alloc(page, alloc))
 			return error_no_memory(err, "a plugin");
 	}
 	return STATUS_OK;
@@ -396,7 +413,7 @@ static enum status fill_instances(struct plugin_page *page, const char *from, ch
 	for (entry = state_plugin_instance_from(page->plugin, from); entry;
 	     entry = state_plugin_instance_next(entry)) {
 		if (page->n++ >= page->size && entry->node != node)
-			return end_page(token, TOKEN_NODE, entry->node->id, err);
+			return end_page(token, TOKEN_NODE, "", entry->node->id, err);
 		node = entry->node;
 		if (!add_instance(page, entry) || !add_alloc_of(page, entry))
 			return error_no_memory(err, "a plugin");
@@ -507,7 +524,8 @@ static bool is_there(struct plugin_entry *plugin)
 
 	if (!RB_EMPTY(&plugin->instances) || plugin->nodes_wanted + plugin->controllers_wanted > 0)
 		return true;
-	for (runner = state_plugin_runner_from(plugin, ""); runner; runner = state_plugin_runner_next(runner))
+	for (runner = state_plugin_runner_from(plugin, "", ""); runner;
+	     runner = state_plugin_runner_next(runner))
 		if (is_to_run(runner->alloc))
 			return true;
 	return false;
@@ -535,8 +553,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 			      struct error *err)
 {
 	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
-	struct plugin_page page = {
-		.server = server, .call = call, .plugin = find_plugin(server, request->id)};
+	struct plugin_page page = {.server = server, .plugin = find_plugin(server, request->id)};
 	enum status status = list_page_size(request->per_page, INSTANCES_PER_PAGE_MAX, &page.size, err);
 	Holdfast__V1__GetPluginResponse *response;
 
@@ -544,6 +561,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return status;
 	if (!page.plugin)
 		return no_such_plugin(server, request->id, err);
+	page.may_read = access_scope_init(server, call, ACCESS_JOB_READ, &page.read, NULL) == STATUS_OK;
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_no_memory(err, "a plugin");
@@ -597,7 +615,7 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 		counted += plugin->is_fresh ? 0 : plugin->n_instances + plugin->n_runners;
 		if (response->n_plugins == per_page ||
 		    (response->n_plugins > 0 && counted > PLUGINS_COUNTED_MAX))
-			return end_page(&response->next_token, "", plugin->id, err);
+			return end_page(&response->next_token, "", "", plugin->id, err);
 		view = response->plugins ? plugin_view(plugin) : NULL;
 		if (!view)
 			return error_no_memory(err, "a plugin");

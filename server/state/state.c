@@ -79,7 +79,7 @@ static struct node_entry *node_or_new(struct state *state, const char *id)
 	(void)str_copy(entry->node.id, sizeof(entry->node.id), id);
 	entry->id = entry->node.id;
 	LIST_INIT(&entry->allocs);
-	LIST_INIT(&entry->ended);
+	RB_INIT(&entry->allocs_by_key);
 	LIST_INIT(&entry->claims);
 	LIST_INIT(&entry->instances);
 	RB_INSERT(node_tree, &state->nodes, entry);
@@ -230,9 +230,16 @@ static int compare_provider_ids(const struct instance_entry *a, const struct ins
 	return c != 0 ? c : compare_instances(a, b);
 }
 
+static int compare_alloc_keys(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	int c = strcmp(a->alloc.namespace, b->alloc.namespace);
+
+	return c != 0 ? c : strcmp(a->id, b->id);
+}
+
 static int compare_runners(const struct plugin_runner *a, const struct plugin_runner *b)
 {
-	return strcmp(a->alloc->id, b->alloc->id);
+	return compare_alloc_keys(a->alloc, b->alloc);
 }
 
 TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
@@ -273,12 +280,13 @@ struct instance_entry *state_plugin_instance_next(struct instance_entry *entry)
 	return RB_NEXT(instance_tree, NULL, entry);
 }
 
-struct plugin_runner *state_plugin_runner_from(struct plugin_entry *plugin, const char *id)
+struct plugin_runner *state_plugin_runner_from(struct plugin_entry *plugin, const char *namespace,
+					       const char *id)
 {
-	struct alloc_entry alloc;
+	struct alloc_entry alloc = {.id = id};
 	struct plugin_runner key;
 
-	alloc.id = id;
+	(void)str_copy(alloc.alloc.namespace, sizeof(alloc.alloc.namespace), namespace);
 	key.alloc = &alloc;
 	return RB_NFIND(runner_tree, &plugin->runners, &key);
 }
@@ -1041,6 +1049,8 @@ static int compare_allocs(const struct alloc_entry *a, const struct alloc_entry 
 }
 
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
+TREE_GENERATE(alloc_key_tree, alloc_entry, by_key, compare_alloc_keys)
+TREE_GENERATE(node_alloc_tree, alloc_entry, of_node_by_key, compare_alloc_keys)
 
 static int compare_ended(const struct alloc_entry *a, const struct alloc_entry *b)
 {
@@ -1079,6 +1089,21 @@ struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
 {
 	return RB_NEXT(alloc_tree, NULL, entry);
+}
+
+struct alloc_entry *state_alloc_key_from(struct state *state, struct node_entry *node, const char *namespace,
+					 const char *id)
+{
+	struct alloc_entry key = {.id = id};
+
+	(void)str_copy(key.alloc.namespace, sizeof(key.alloc.namespace), namespace);
+	return node ? RB_NFIND(node_alloc_tree, &node->allocs_by_key, &key)
+		    : RB_NFIND(alloc_key_tree, &state->allocs_by_key, &key);
+}
+
+struct alloc_entry *state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry)
+{
+	return node ? RB_NEXT(node_alloc_tree, NULL, entry) : RB_NEXT(alloc_key_tree, NULL, entry);
 }
 
 struct alloc_entry *state_ended_from(struct state *state, const char *namespace, int64_t end_ms,
@@ -1227,19 +1252,23 @@ static void list_pending(struct state *state, struct alloc_entry *entry, bool is
 
 static void list_of_node(struct alloc_entry *entry, struct node_entry *node)
 {
-	bool is_live = !alloc_is_client_terminal(&entry->alloc);
-
-	LIST_INSERT_HEAD(is_live ? &node->allocs : &node->ended, entry, of_node);
+	if (!alloc_is_client_terminal(&entry->alloc)) {
+		LIST_INSERT_HEAD(&node->allocs, entry, of_node);
+		node->n_live_allocs++;
+	}
+	RB_INSERT(node_alloc_tree, &node->allocs_by_key, entry);
 	node->n_allocs++;
-	node->n_live_allocs += is_live;
 	entry->node = node;
 }
 
 static void unlist_of_node(struct alloc_entry *entry)
 {
-	LIST_REMOVE(entry, of_node);
+	if (!alloc_is_client_terminal(&entry->alloc)) {
+		LIST_REMOVE(entry, of_node);
+		entry->node->n_live_allocs--;
+	}
+	RB_REMOVE(node_alloc_tree, &entry->node->allocs_by_key, entry);
 	entry->node->n_allocs--;
-	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 }
 
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
@@ -1248,6 +1277,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	bool is_moving;
 
 	assert(str_eq(entry->node->id, alloc->node_id)); /* an allocation that has a node never moves */
+	assert(str_eq(entry->alloc.namespace, alloc->namespace));
 	assert(alloc_plugins_eq(&entry->alloc, alloc));
 	assert(str_eq(entry->alloc.job_id, alloc->job_id));
 	is_moving = alloc_is_client_terminal(&entry->alloc) != alloc_is_client_terminal(alloc);
@@ -1317,6 +1347,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 	}
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
+	RB_INSERT(alloc_key_tree, &state->allocs_by_key, entry);
 	list_ended(state, entry);
 	list_of_node(entry, node);
 	state->n_allocs++;
@@ -1356,6 +1387,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	if (state->last_alloc == entry)
 		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
+	RB_REMOVE(alloc_key_tree, &state->allocs_by_key, entry);
 	unlist_ended(state, entry);
 	unlist_of_node(entry);
 	wish_unlist(&state->wishes, &entry->wishes);
@@ -1376,6 +1408,7 @@ void state_init(struct state *state)
 	*state = (struct state){0};
 	RB_INIT(&state->volumes);
 	RB_INIT(&state->allocs);
+	RB_INIT(&state->allocs_by_key);
 	RB_INIT(&state->ended);
 	RB_INIT(&state->claims);
 	RB_INIT(&state->nodes);

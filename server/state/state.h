@@ -122,9 +122,11 @@ struct alloc_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
+	RB_ENTRY(alloc_entry) by_key;	/* by namespace and id */
 	RB_ENTRY(alloc_entry) of_ended; /* if it is_ended */
-	LIST_ENTRY(alloc_entry) of_node;
-	struct node_entry *node; /* never NULL; it may be known by name only */
+	RB_ENTRY(alloc_entry) of_node_by_key;
+	LIST_ENTRY(alloc_entry) of_node; /* if it is not client-terminal */
+	struct node_entry *node;	 /* never NULL; it may be known by name only */
 	struct plugin_runner
 		*runs; /* owned; one for each plugin of the value, in its order; NULL: it runs no plugin */
 	struct job_entry *job; /* its job; NULL: it has no job */
@@ -151,12 +153,14 @@ struct alloc_entry {
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
 LIST_HEAD(alloc_list, alloc_entry);
+RB_HEAD(alloc_key_tree, alloc_entry);
+RB_HEAD(node_alloc_tree, alloc_entry);
 
 /* A plugin that an allocation runs. */
 struct plugin_runner {
 	struct alloc_entry *alloc;
 	struct plugin_entry *plugin;
-	RB_ENTRY(plugin_runner) of_plugin; /* by the allocation's id */
+	RB_ENTRY(plugin_runner) of_plugin; /* by the allocation's namespace and id */
 };
 
 /* A job that allocations name; deleted with the last of them. The job itself is a record. */
@@ -193,8 +197,8 @@ struct node_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct node node;
 	RB_ENTRY(node_entry) by_id;
-	struct alloc_list allocs; /* those that are not client-terminal */
-	struct alloc_list ended;  /* the others: any number of them */
+	struct alloc_list allocs;	      /* those that are not client-terminal */
+	struct node_alloc_tree allocs_by_key; /* all of them */
 	struct claim_list claims;
 	struct instance_list instances;
 	int64_t certificate_expires_ms; /* of its session, or the renewed one; 0: not known; not stored */
@@ -204,8 +208,8 @@ struct node_entry {
 	const struct rpc_call *session_call;  /* of it; borrowed, valid as long as it is connected */
 	struct message_list *drivers;	      /* NodeDriver, from its last report; not stored */
 	size_t n_live;			      /* claims that are not freed */
-	size_t n_allocs;		      /* in both lists */
-	size_t n_live_allocs;		      /* in the first one */
+	size_t n_allocs;		      /* in the tree above */
+	size_t n_live_allocs;		      /* that are not client-terminal */
 	size_t n_pending;     /* objects that change by its messages and are not durable yet */
 	size_t pending_bytes; /* and the memory that the store has for them */
 	bool is_end_due;      /* the end of its last session is not stored */
@@ -311,6 +315,7 @@ struct state {
 	struct volume_tree volumes;
 	struct storage_tree storages; /* volumes by what they store */
 	struct alloc_tree allocs;
+	struct alloc_key_tree allocs_by_key;
 	struct ended_tree ended; /* of them, by namespace and time */
 	struct claim_tree claims;
 	struct node_tree nodes;
@@ -408,6 +413,10 @@ struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const
 					      const char *id);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
+/* in the order of namespace and id; @node NULL: of all nodes */
+struct alloc_entry *state_alloc_key_from(struct state *state, struct node_entry *node, const char *namespace,
+					 const char *id);
+struct alloc_entry *state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
 /* of those that ended, in the order of namespace, end and id */
 struct alloc_entry *state_ended_from(struct state *state, const char *namespace, int64_t end_ms,
 				     const char *id);
@@ -420,7 +429,8 @@ struct plugin_entry *state_plugin_from(struct state *state, const char *id);
 struct plugin_entry *state_plugin_next(struct plugin_entry *entry);
 struct instance_entry *state_plugin_instance_from(struct plugin_entry *plugin, const char *node_id);
 struct instance_entry *state_plugin_instance_next(struct instance_entry *entry);
-struct plugin_runner *state_plugin_runner_from(struct plugin_entry *plugin, const char *id);
+struct plugin_runner *state_plugin_runner_from(struct plugin_entry *plugin, const char *namespace,
+					       const char *id);
 struct plugin_runner *state_plugin_runner_next(struct plugin_runner *runner);
 
 /** Returns how the plugin must be run. Borrowed until the allocation changes. */

@@ -6,7 +6,6 @@
 #include "api/list_page.h"
 #include "api/watch.h"
 #include "base/cleanup.h"
-#include "base/id.h"
 #include "base/str.h"
 #include "model/filter.h"
 #include "state/keys.h"
@@ -25,9 +24,6 @@
 enum {
 	PAGE_BYTES_MAX = 2 * 1024 * 1024, /* with one more volume below what clients take in one message */
 };
-
-/* Above all characters of ids and namespaces: PREFIX BEHIND is the place behind all keys with that prefix. */
-#define BEHIND "\x7f"
 
 struct key {
 	char namespace[NAMESPACE_MAX + 2];
@@ -225,29 +221,13 @@ static enum status fill(struct page *page, const struct key *begin, struct error
 	return STATUS_OK;
 }
 
-/* "namespace.id" of the first volume of the page: neither has a dot. */
-static enum status read_token(const char *token, struct key *ret, struct error *err)
-{
-	const char *dot = strchr(token, '.');
-	char namespace[NAMESPACE_MAX + 1] = "";
-
-	if (dot && (size_t)(dot - token) <= NAMESPACE_MAX)
-		(void)str_format(namespace, sizeof(namespace), "%.*s", (int)(dot - token), token);
-	if (!dot || !id_is_name(namespace, NAMESPACE_MAX) || !volume_id_is_valid(dot + 1))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
-	(void)str_copy(ret->namespace, sizeof(ret->namespace), namespace);
-	(void)str_copy(ret->id, sizeof(ret->id), dot + 1);
-	return STATUS_OK;
-}
-
 static enum status first_key(const struct page *page, struct key *ret, struct error *err)
 {
 	const Holdfast__V1__ListVolumesRequest *request = page->request;
 
 	*ret = (struct key){0};
 	if (request->next_token[0] != '\0')
-		return read_token(request->next_token, ret, err);
+		return list_page_token(request->next_token, ret->namespace, ret->id, sizeof(ret->id), err);
 	if (!page->namespace)
 		return STATUS_OK;
 	(void)str_format(ret->namespace, sizeof(ret->namespace), "%.*s", NAMESPACE_MAX + 1, page->namespace);

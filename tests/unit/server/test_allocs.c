@@ -332,7 +332,7 @@ static void submit_many(struct fixture *f)
 static size_t count(struct fixture *f, Holdfast__V1__ListAllocationsRequest *request, size_t *ret_pages)
 {
 	static char none[] = "";
-	char token[UUID_TEXT_SIZE] = "", last[UUID_TEXT_SIZE] = "";
+	char token[NAMESPACE_MAX + UUID_TEXT_SIZE + 1] = "", last[UUID_TEXT_SIZE] = "";
 	size_t n = 0;
 
 	*ret_pages = 0;

@@ -11,18 +11,28 @@
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
 
-enum { MANY = 1000, OWN = 200, ENDED = 20000 };
+enum { MANY = 1000, OWN = 200 };
 
-static size_t looks;  /* at claims, and at whether allocations have ended */
-static size_t sorted; /* the most at once */
+static size_t looks; /* at claims, and at whether allocations have ended */
+static size_t steps; /* of walks over allocations by namespace and id */
 
-void __real_qsort(void *list, size_t n, size_t size, int (*compare)(const void *, const void *));
-void __wrap_qsort(void *list, size_t n, size_t size, int (*compare)(const void *, const void *));
-void __wrap_qsort(void *list, size_t n, size_t size, int (*compare)(const void *, const void *))
+struct alloc_entry *__real_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
+struct alloc_entry *__wrap_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
+struct alloc_entry *__wrap_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry)
 {
-	if (n > sorted)
-		sorted = n;
-	__real_qsort(list, n, size, compare);
+	steps++;
+	return __real_state_alloc_key_next(node, entry);
+}
+
+struct alloc_entry *__real_state_alloc_key_from(struct state *state, struct node_entry *node,
+						const char *namespace, const char *id);
+struct alloc_entry *__wrap_state_alloc_key_from(struct state *state, struct node_entry *node,
+						const char *namespace, const char *id);
+struct alloc_entry *__wrap_state_alloc_key_from(struct state *state, struct node_entry *node,
+						const char *namespace, const char *id)
+{
+	steps++;
+	return __real_state_alloc_key_from(state, node, namespace, id);
 }
 
 bool __real_alloc_is_client_terminal(const struct alloc *alloc);
@@ -86,25 +96,27 @@ CLUSTER_TEST(a_page_of_a_nodes_volumes_walks_its_claims_once)
 }
 
 /* Allocations of node n1 that ended, the lowest id last. */
-static void put_ended(struct fixture *f, unsigned int from, unsigned int end)
+static void put_ended(struct fixture *f, const char *namespace, unsigned int from, unsigned int end)
 {
-	struct alloc alloc = ROW(.namespace = NAMESPACE_DEFAULT, .name = "app", .node_id = "n1",
-				 .desired_status = DESIRED_RUN, .client_status = CLIENT_COMPLETE);
+	struct alloc alloc = ROW(.name = "app", .node_id = "n1", .desired_status = DESIRED_RUN,
+				 .client_status = CLIENT_COMPLETE);
 
+	(void)str_copy(alloc.namespace, sizeof(alloc.namespace), namespace);
 	while (end-- > from) {
 		(void)str_format(alloc.id, sizeof(alloc.id), "01890000-0000-7000-8000-%012u", end);
 		assert_int_equal(state_put_alloc(&f->server->state, &alloc, NULL), STATUS_OK);
 	}
 }
 
-/* Returns how many allocations all pages of node n1 have together, in their order. */
-static size_t count_listed(struct fixture *f)
+/* Returns how many allocations of @namespace on node n1 all pages have together, in their order. */
+static size_t count_listed(struct fixture *f, char *namespace)
 {
 	Holdfast__V1__ListAllocationsRequest request =
-		V1(list_allocations_request, .node_id = TEXT("n1"), .per_page = 4096);
-	char token[UUID_TEXT_SIZE] = "", last[UUID_TEXT_SIZE] = "";
+		V1(list_allocations_request, .node_id = TEXT("n1"), .namespace_ = namespace, .per_page = 400);
+	char token[NAMESPACE_MAX + UUID_TEXT_SIZE + 1] = "", last[UUID_TEXT_SIZE] = "";
 	size_t n = 0;
 
+	steps = 0;
 	request.next_token = token;
 	do {
 		cleanup_pb ProtobufCMessage *answer = NULL;
@@ -123,17 +135,17 @@ static size_t count_listed(struct fixture *f)
 	return n;
 }
 
-CLUSTER_TEST(a_page_of_a_nodes_allocations_sorts_only_so_many)
+CLUSTER_TEST(a_list_of_a_nodes_allocations_walks_only_those_that_are_asked_for)
 {
 	struct alloc other = {.id = ALLOC_1, .namespace = NAMESPACE_DEFAULT, .name = "app", .node_id = "n2"};
 
-	put_ended(f, 2, 2 + ENDED);
+	put_ended(f, "theirs", 2, 2 + MANY);
+	put_ended(f, "zeta", 2 + MANY, 2 + MANY + OWN);
 	assert_int_equal(state_put_alloc(&f->server->state, &other, NULL), STATUS_OK);
-	assert_int_equal(count_listed(f), ENDED);
-	assert_int_equal(sorted, ENDED);
-	put_ended(f, 2 + ENDED, 3 + ENDED);
-	assert_int_equal(count_listed(f), ENDED + 1);
-	assert_int_equal(sorted, ENDED);
+	assert_int_equal(count_listed(f, TEXT("zeta")), OWN);
+	assert_in_range(steps, OWN, OWN + 2);
+	assert_int_equal(count_listed(f, TEXT("*")), MANY + OWN);
+	assert_int_equal(count_listed(f, TEXT("default")), 0);
 }
 
 CLUSTER_TEST(a_placement_looks_at_no_allocation_that_ended)
@@ -150,7 +162,7 @@ CLUSTER_TEST(a_placement_looks_at_no_allocation_that_ended)
 	task.task = TEXT("app");
 	task.driver = TEXT("container");
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	put_ended(f, 1, MANY);
+	put_ended(f, NAMESPACE_DEFAULT, 1, MANY);
 	settle(f);
 	looks = 0;
 	assert_int_equal(

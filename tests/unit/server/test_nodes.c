@@ -1442,11 +1442,13 @@ static Holdfast__V1__ListNodesResponse *list(struct fixture *f, uint32_t per_pag
 
 CLUSTER_TEST(nodes_are_listed_by_page_and_filter)
 {
+	struct alloc alloc = {.id = ALLOC_2, .namespace = "other", .node_id = "n1-not-registered"};
 	Holdfast__V1__ListNodesResponse *page;
 	struct error err;
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(state_put_alloc(&f->server->state, &alloc, NULL), STATUS_OK);
 	assert_int_equal(set_eligible(f, "n2", false, NULL), STATUS_OK);
 	page = list(f, 1, "", "", NULL);
 	assert_int_equal(page->n_nodes, 1);

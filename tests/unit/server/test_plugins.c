@@ -660,7 +660,7 @@ CASE(plugin_pages_continue_after_removed_entries)
 		if (str_eq(seen.token, "node/m00002"))
 			state_delete_instance(&f->server->state,
 					      state_instance(&f->server->state, "m00002", EBS, ""));
-		if (str_eq(seen.token, "allocation/01890000-0000-7000-8062-000000000003"))
+		if (str_eq(seen.token, "allocation/default.01890000-0000-7000-8062-000000000003"))
 			state_delete_alloc(
 				&f->server->state,
 				state_alloc(&f->server->state, "01890000-0000-7000-8062-000000000003"));

@@ -217,7 +217,8 @@ TEST(allocations_that_are_not_over_are_listed_and_counted_by_node)
 	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
 	assert_int_equal(state_put_alloc(&world, &a, NULL), STATUS_OK);
 	assert_int_equal(state_node(&world, "n1")->n_live_allocs, 1);
-	assert_string_equal(LIST_FIRST(&state_node(&world, "n1")->ended)->id, a.id);
+	assert_string_equal(LIST_FIRST(&state_node(&world, "n1")->allocs)->id, b.id);
+	assert_null(LIST_NEXT(LIST_FIRST(&state_node(&world, "n1")->allocs), of_node));
 	assert_int_equal(namespaces_find(&world.namespaces, "default")->ended_bytes,
 			 state_alloc(&world, a.id)->bytes);
 	assert_string_equal(LIST_FIRST(&state_node(&world, "n1")->allocs)->id, b.id);

@@ -535,7 +535,7 @@ CLUSTER_TEST(a_page_of_large_allocations_is_one_that_clients_take)
 	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
 	Holdfast__V1__GetNodeRequest get = V1(get_node_request, .id = text("n1"));
 	cleanup_pb ProtobufCMessage *node = NULL, *filtered = NULL, *costly = NULL;
-	char token[UUID_TEXT_SIZE] = "", filter[2048] = "";
+	char token[NAMESPACE_MAX + UUID_TEXT_SIZE + 1] = "", filter[2048] = "";
 	size_t n = 0, n_pages = 0;
 
 	give_driver(f, "container");
@@ -562,13 +562,14 @@ CLUSTER_TEST(a_page_of_large_allocations_is_one_that_clients_take)
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &request.base, &filtered, NULL), STATUS_OK);
 	assert_string_equal(
 		((const Holdfast__V1__ListAllocationsResponse *)(const void *)filtered)->next_token,
-		"01890000-0000-7000-8000-000000000103"); /* three are more than it looks at */
+		"default.01890000-0000-7000-8000-000000000103"); /* three are more than it looks at */
 	for (int i = 0; i < 50; i++)
 		(void)strcat(strcat(filter, i > 0 ? " or " : ""), "tasks.env.value contains y");
 	request.filter = filter;
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &request.base, &costly, NULL), STATUS_OK);
-	assert_string_equal(((const Holdfast__V1__ListAllocationsResponse *)(const void *)costly)->next_token,
-			    "01890000-0000-7000-8000-000000000101"); /* one is, with so much to compare */
+	assert_string_equal(
+		((const Holdfast__V1__ListAllocationsResponse *)(const void *)costly)->next_token,
+		"default.01890000-0000-7000-8000-000000000101"); /* one is, with so much to compare */
 	assert_int_equal(call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &get.base, &node, NULL),
 			 STATUS_OK);
 	assert_int_equal(((const Holdfast__V1__GetNodeResponse *)(const void *)node)->n_allocations, N);

@@ -386,6 +386,77 @@ CASE(no_page_of_allocations_names_one_of_another_namespace)
 	assert_null(strstr(text, ALLOC_2));
 }
 
+static void put_alloc(struct fixture *f, const char *namespace, unsigned int n, struct csi_plugin *plugin)
+{
+	struct alloc alloc = {.name = "x",
+			      .node_id = "n2",
+			      .desired_status = DESIRED_RUN,
+			      .client_status = plugin ? CLIENT_PENDING : CLIENT_COMPLETE,
+			      .plugins = plugin,
+			      .n_plugins = plugin ? 1 : 0};
+
+	(void)str_copy(alloc.namespace, sizeof(alloc.namespace), namespace);
+	(void)str_format(alloc.id, sizeof(alloc.id), "01890000-0000-7000-9%c00-%012u", namespace[0], n);
+	assert_int_equal(state_put_alloc(&f->server->state, &alloc, NULL), STATUS_OK);
+}
+
+/* The caller's allocation has a higher id than those of aa, and a lower one than those of ff. */
+CASE(no_token_names_one_of_many_allocations_of_another_namespace)
+{
+	enum { MANY = 20001 };
+	static const char *const lists[] = {"\"namespace\":\"bb\"", "\"namespace\":\"*\"",
+					    "\"namespace\":\"*\",\"nodeId\":\"n2\"",
+					    "\"namespace\":\"*\",\"prefix\":\"01890000-\""};
+	cleanup(caller_release) struct caller_client caller;
+	char text[4096], json[256];
+
+	for (unsigned int i = 0; i < MANY; i++) {
+		put_alloc(f, "aa", i, NULL);
+		put_alloc(f, "ff", i, NULL);
+	}
+	put_alloc(f, "bb", 0, NULL);
+	caller_with_policy(f, "{\"namespace\":\"bb\",\"capabilities\":[\"list-jobs\"]}", &caller);
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		(void)str_format(json, sizeof(json), "{%s}", lists[i]);
+		assert_int_equal(try(&caller, "Allocations.List", json, text, sizeof(text)), STATUS_OK);
+		assert_non_null(strstr(text, "-9b00-"));
+		assert_null(strstr(text, "-9a00-"));
+		assert_null(strstr(text, "-9f00-"));
+	}
+	assert_int_equal(try(&caller, "Allocations.List",
+			     "{\"namespace\":\"bb\",\"nextToken\":\"aa.01890000-0000-7000-9a00-\"}", text,
+			     sizeof(text)),
+			 STATUS_OK);
+	assert_null(strstr(text, "00-9"));
+	assert_int_equal(
+		try(&caller, "Allocations.List", "{\"namespace\":\"bb\",\"nextToken\":\"0189\"}", NULL, 0),
+		STATUS_INVALID_ARGUMENT);
+}
+
+CASE(no_page_of_a_plugin_names_an_allocation_of_another_namespace)
+{
+	struct csi_plugin plugin = {.id = "p", .type = CSI_PLUGIN_NODE};
+	cleanup(caller_release) struct caller_client caller;
+	cleanup_free char *secret = NULL;
+	char text[4096];
+
+	for (unsigned int i = 0; i < 3; i++) {
+		put_alloc(f, "aa", i, &plugin);
+		put_alloc(f, "ff", i, &plugin);
+	}
+	put_alloc(f, "bb", 0, &plugin);
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\":{\"name\":\"p\",\"namespaces\":[{\"namespace\":\"bb\",\"capabilities\":["
+		      "\"read-job\"]}],\"plugin\":\"read\"}}");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	assert_int_equal(try(&caller, "Plugins.Get", "{\"id\":\"p\",\"perPage\":1}", text, sizeof(text)),
+			 STATUS_OK);
+	assert_non_null(strstr(text, "-9b00-"));
+	assert_null(strstr(text, "-9a00-"));
+	assert_null(strstr(text, "-9f00-"));
+}
+
 #define JOB(id, namespace)                                                                              \
 	"{\"job\":{\"id\":\"" id                                                                        \
 	"\",\"namespace\":\"" namespace "\",\"type\":\"JOB_TYPE_SERVICE\",\"groups\":[{\"name\":\"g\"," \
