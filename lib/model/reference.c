@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "model/task.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -146,12 +147,14 @@ static enum status value_of(const struct replacing *r, const char *name, char bu
  * reference. */
 static const char *read_name(const char *p, char ret[static NODE_ATTRIBUTE_NAME_MAX + 1])
 {
-	size_t n = strcspn(p + 2, "}");
+	const char *end = memchr(p + 2, '}', strnlen(p + 2, NODE_ATTRIBUTE_NAME_MAX + 1));
+	size_t n = end ? (size_t)(end - (p + 2)) : 0;
 
-	if (p[2 + n] != '}' || n > NODE_ATTRIBUTE_NAME_MAX)
+	if (!end)
 		return NULL;
-	(void)str_format(ret, NODE_ATTRIBUTE_NAME_MAX + 1, "%.*s", (int)n, p + 2);
-	return p + 2 + n + 1;
+	memcpy(ret, p + 2, n);
+	ret[n] = '\0';
+	return end + 1;
 }
 
 static bool is_doubled(const char *p)
@@ -228,16 +231,47 @@ enum status reference_replace(task_config *task, const struct alloc *alloc,
 	return status;
 }
 
-const char *reference_find_missing(const task_config *task, const struct message_list *attributes,
-				   char ret[static NODE_ATTRIBUTE_NAME_MAX + 1])
+static bool has_want(const struct reference_wants *wants, const char *name)
 {
-	for (size_t i = 0; i < task->n_env; i++)
-		for (const char *p = task->env[i]->value; *p != '\0'; p++) {
-			if (is_doubled(p))
-				p += 2;
-			else if (str_starts_with(p, "${") && read_name(p, ret) && reference_is_of_node(ret) &&
-				 !node_attribute(attributes, ret))
-				return ret;
+	for (size_t i = 0; i < wants->n; i++)
+		if (str_eq(wants->list[i].name, name))
+			return true;
+	return false;
+}
+
+static enum status collect_text(const char *task, const char *p, struct reference_wants *ret,
+				struct error *err)
+{
+	char name[NODE_ATTRIBUTE_NAME_MAX + 1];
+
+	for (; (p = strpbrk(p, "$%")); p++) {
+		if (is_doubled(p)) {
+			p += 2;
+			continue;
 		}
-	return NULL;
+		if (!str_starts_with(p, "${") || !read_name(p, name) || has_want(ret, name) ||
+		    !reference_is_of_node(name))
+			continue;
+		if (ret->n == REFERENCE_WANTS_MAX)
+			return error_set(
+				err, STATUS_INVALID_ARGUMENT, 0,
+				"task %.63s: env: ${%s} is one more than the %d values of their node "
+				"that the tasks of an allocation may name",
+				task, name, REFERENCE_WANTS_MAX);
+		ret->list[ret->n].task = task;
+		(void)str_copy(ret->list[ret->n++].name, sizeof(name), name);
+	}
+	return STATUS_OK;
+}
+
+enum status reference_collect(const struct alloc *alloc, struct reference_wants *ret, struct error *err)
+{
+	ret->n = 0;
+	for (size_t i = 0; i < message_list_n(alloc->tasks); i++) {
+		const task_config *task = alloc_task(alloc, i);
+
+		for (size_t k = 0; k < task->n_env; k++)
+			TRY(collect_text(task->task, task->env[k]->value, ret, err));
+	}
+	return STATUS_OK;
 }

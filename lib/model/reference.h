@@ -18,6 +18,16 @@ enum {
 	NODE_ATTRIBUTES_MAX = 64,
 	NODE_ATTRIBUTE_NAME_MAX = 63,
 	NODE_ATTRIBUTE_VALUE_MAX = 127,
+	REFERENCE_WANTS_MAX = 32,
+};
+
+/* The values that tasks want of their node, each once. */
+struct reference_wants {
+	struct reference_want {
+		const char *task; /* borrowed; the first that wants it */
+		char name[NODE_ATTRIBUTE_NAME_MAX + 1];
+	} list[REFERENCE_WANTS_MAX];
+	size_t n;
 };
 
 /** Is there a reference of this name? Those that begin with "meta." are known whether a node has them or not.
@@ -43,7 +53,6 @@ const char *node_attribute(const struct message_list *attributes, const char *na
 enum status reference_replace(Holdfast__Driver__V1__TaskConfig *task, const struct alloc *alloc,
 			      const struct message_list *attributes, bool is_check, struct error *err);
 
-/** The name of the first value that @task wants of its node and @attributes lack, or NULL. */
-const char *reference_find_missing(const Holdfast__Driver__V1__TaskConfig *task,
-				   const struct message_list *attributes,
-				   char ret[static NODE_ATTRIBUTE_NAME_MAX + 1]);
+/** Collects the values that the tasks of @alloc want of their node. Costs the texts of their `env`.
+ * STATUS_INVALID_ARGUMENT: they are more than REFERENCE_WANTS_MAX. */
+enum status reference_collect(const struct alloc *alloc, struct reference_wants *ret, struct error *err);

@@ -305,6 +305,7 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 {
 	enum status status = STATUS_OK;
+	struct reference_wants wants;
 
 	if (!alloc->tasks && alloc->network.mode != NETWORK_UNSPECIFIED)
 		return error_invalid(err, "network",
@@ -322,6 +323,8 @@ enum status alloc_validate_tasks(const struct alloc *alloc, struct error *err)
 
 		status = error_collect(status, validate_task(alloc, i, &one), &one, err);
 	}
+	if (status == STATUS_OK)
+		status = reference_collect(alloc, &wants, err);
 	for (uint32_t i = 0; status == STATUS_OK && i < alloc->n_plugins; i++)
 		if (!task_of_plugin(alloc, &alloc->plugins[i]))
 			return error_invalid(

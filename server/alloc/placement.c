@@ -98,11 +98,12 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,
 			   const struct placement_assumed *assumed, struct error *err)
 {
-	enum status status = STATUS_OK;
+	enum status status;
 
 	*placement = (struct placement){.server = server, .alloc = alloc};
 	if (assumed)
 		placement->assumed = *assumed;
+	status = reference_collect(alloc, &placement->wants, err);
 	for (uint32_t i = 0; status == STATUS_OK && i < alloc->n_volumes; i++)
 		status = add_volume(placement, &alloc->volumes[i], err);
 	return status;
@@ -116,7 +117,7 @@ static bool asks_for(const struct placement *placement, const struct volume_entr
 	return false;
 }
 
-/* The volumes of @plugin that @alloc asks for. @names NULL: count only. */
+/* Writes the volumes of @plugin that @alloc asks for into @names. Returns their number. */
 static size_t name_requests(const struct placement *placement, const struct alloc *alloc,
 			    const struct plugin_entry *plugin, struct volume_name *names)
 {
@@ -126,17 +127,32 @@ static size_t name_requests(const struct placement *placement, const struct allo
 		const struct volume_entry *volume =
 			state_volume(&placement->server->state, alloc->namespace, alloc->volumes[i].source);
 
-		if (!volume || volume->plugin != plugin || asks_for(placement, volume))
-			continue;
-		if (names)
-			names[n] = (struct volume_name){volume->namespace, volume->id};
-		n++;
+		if (volume && volume->plugin == plugin && !asks_for(placement, volume))
+			names[n++] = (struct volume_name){volume->namespace, volume->id};
 	}
 	return n;
 }
 
+static bool is_placed_on(const struct placement *placement, size_t i, const struct node_entry *node)
+{
+	return str_eq(placement->assumed.placed[i].node_id, node->id);
+}
+
+/* Returns at least what name_others() writes, without a look at a volume. */
+static size_t bound_others(const struct placement *placement, const struct node_entry *node)
+{
+	const struct alloc_entry *alloc;
+	size_t n = node->n_live;
+
+	LIST_FOREACH (alloc, &node->allocs, of_node)
+		n += alloc->alloc.n_volumes;
+	for (size_t i = 0; i < placement->assumed.n_placed; i++)
+		n += is_placed_on(placement, i, node) ? placement->assumed.placed[i].n_volumes : 0;
+	return n;
+}
+
 /* Volumes of @plugin that the node has, or will have as soon as its allocations claim them; each as often as
- * it is named. @names NULL: count only. Costs the node's claims and allocations. */
+ * it is named. Costs the node's claims and allocations. */
 static size_t name_others(const struct placement *placement, const struct node_entry *node,
 			  const struct plugin_entry *plugin, struct volume_name *names)
 {
@@ -147,20 +163,16 @@ static size_t name_others(const struct placement *placement, const struct node_e
 	LIST_FOREACH (claim, &node->claims, of_node) {
 		const struct volume_entry *volume = claim->volume;
 
-		if (!claim_is_live(&claim->claim) || volume->plugin != plugin ||
-		    asks_for(placement, volume) || is_without(placement, claim->claim.allocation_id))
-			continue;
-		if (names)
-			names[n] = (struct volume_name){volume->namespace, volume->id};
-		n++;
+		if (claim_is_live(&claim->claim) && volume->plugin == plugin &&
+		    !asks_for(placement, volume) && !is_without(placement, claim->claim.allocation_id))
+			names[n++] = (struct volume_name){volume->namespace, volume->id};
 	}
 	LIST_FOREACH (alloc, &node->allocs, of_node)
 		if (!is_without(placement, alloc->id))
-			n += name_requests(placement, &alloc->alloc, plugin, names ? names + n : NULL);
+			n += name_requests(placement, &alloc->alloc, plugin, names + n);
 	for (size_t i = 0; i < placement->assumed.n_placed; i++)
-		if (str_eq(placement->assumed.placed[i].node_id, node->id))
-			n += name_requests(placement, &placement->assumed.placed[i], plugin,
-					   names ? names + n : NULL);
+		if (is_placed_on(placement, i, node))
+			n += name_requests(placement, &placement->assumed.placed[i], plugin, names + n);
 	return n;
 }
 
@@ -168,13 +180,23 @@ static size_t name_others(const struct placement *placement, const struct node_e
 static uint32_t count_others(const struct placement *placement, const struct node_entry *node,
 			     const struct plugin_entry *plugin)
 {
-	size_t n = name_others(placement, node, plugin, NULL);
-	cleanup_free struct volume_name *names = calloc(n + 1, sizeof(*names));
+	cleanup_free struct volume_name *names = calloc(bound_others(placement, node) + 1, sizeof(*names));
 
 	if (!names)
 		return UINT32_MAX / 2;
-	(void)name_others(placement, node, plugin, names);
-	return volume_names_count(names, n);
+	return volume_names_count(names, name_others(placement, node, plugin, names));
+}
+
+/* The number for volume @i of @volumes, which is counted once for all volumes of a plugin. */
+static uint32_t others_of(const struct placement *placement, const struct node_entry *node,
+			  const struct wanted_volume *volumes, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (volumes[k].plugin == volumes[i].plugin)
+			return volumes[k].others;
+	return volumes[i].plugin->node.max_volumes > 0
+		       ? count_others(placement, node, placement->volumes[i].entry->plugin)
+		       : 0;
 }
 
 static bool holds(const struct node_entry *node, const struct volume_entry *volume)
@@ -202,8 +224,6 @@ static void look_at_volume(const struct placement *placement, const struct node_
 		return;
 	ret->controller_required =
 		from->controller_decided ? from->controller_required : ret->plugin->controller_required;
-	if (ret->plugin->node.max_volumes > 0)
-		ret->others = count_others(placement, node, from->entry->plugin);
 	if (from->n_claims > 0 && holds(node, from->entry)) {
 		ret->claims = from->claims;
 		ret->n_claims = from->n_claims;
@@ -239,18 +259,20 @@ static bool find_unmet(const struct placement *placement, const struct node_entr
 		       char ret[static CONSTRAINT_TEXT_SIZE])
 {
 	const struct alloc *alloc = placement->alloc;
-	char name[NODE_ATTRIBUTE_NAME_MAX + 1];
 
 	if (message_list_n(alloc->constraints) > 0 &&
 	    constraints_find_unmet(alloc, node->id, node->attributes, count_same_group(placement, node), ret))
 		return true;
-	for (size_t i = 0; i < message_list_n(alloc->tasks); i++)
-		if (reference_find_missing(alloc_task(alloc, i), node->attributes, name)) {
-			(void)str_format(ret, CONSTRAINT_TEXT_SIZE,
-					 "task %.63s wants %s in its env, and the node lacks it",
-					 alloc_task(alloc, i)->task, name);
-			return true;
-		}
+	for (size_t i = 0; i < placement->wants.n; i++) {
+		const struct reference_want *want = &placement->wants.list[i];
+
+		if (node_attribute(node->attributes, want->name))
+			continue;
+		(void)str_format(ret, CONSTRAINT_TEXT_SIZE,
+				 "task %.63s wants %s in its env, and the node lacks it", want->task,
+				 want->name);
+		return true;
+	}
 	return false;
 }
 
@@ -275,7 +297,7 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 		.network = placement->alloc->network.mode,
 	};
 
-	if (node && find_unmet(placement, node, unmet))
+	if (in.is_connected && find_unmet(placement, node, unmet))
 		in.unmet = unmet;
 	for (size_t i = 0; i < in.n_tasks; i++) {
 		const Holdfast__Driver__V1__TaskConfig *task = alloc_task(placement->alloc, i);
@@ -284,8 +306,11 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 						alloc_task_plugin_id(placement->alloc, task)};
 	}
 
-	for (size_t i = 0; i < in.n_volumes; i++)
+	for (size_t i = 0; i < in.n_volumes; i++) {
 		look_at_volume(placement, node, &placement->volumes[i], &volumes[i]);
+		if (volumes[i].plugin)
+			volumes[i].others = others_of(placement, node, volumes, i);
+	}
 	return feasibility_check(&in, ret_reason);
 }
 

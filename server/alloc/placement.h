@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "claim/refusal.h"
 #include "model/feasibility.h"
+#include "model/reference.h"
 #include "state/state.h"
 
 #include <stddef.h>
@@ -45,6 +46,7 @@ struct placement {
 	struct placement_assumed assumed;
 	struct placement_volume volumes[ALLOC_VOLUMES_MAX];
 	size_t n_volumes;
+	struct reference_wants wants; /* of its tasks */
 };
 
 /** Looks up the volumes of @alloc; it and @assumed (NULL: no assumption) are borrowed. STATUS_NOT_FOUND

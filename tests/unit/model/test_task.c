@@ -683,6 +683,29 @@ static void expect_refused(struct work *w, const char *wanted)
 	assert_msg(strstr(err.msg, wanted), "%s", err.msg);
 }
 
+/* Sets as many different references of the node, each twice, in one text. */
+static void want_values(struct work *w, unsigned int n)
+{
+	static char value[4096];
+	size_t at = 0;
+
+	for (unsigned int i = 0; i < 2 * n; i++)
+		at += (size_t)snprintf(value + at, sizeof(value) - at, "${meta.m%u}", i % n);
+	set_env(w, "K", "")->value = value;
+}
+
+TEST(tasks_name_only_so_many_values_of_their_node)
+{
+	struct work w;
+
+	make(&w);
+	want_values(&w, REFERENCE_WANTS_MAX);
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	want_values(&w, REFERENCE_WANTS_MAX + 1);
+	expect_refused(&w, "task web: env: ${meta.m32} is one more than the 32 values of their node that the "
+			   "tasks of an allocation may name");
+}
+
 TEST(references_are_checked_at_submission)
 {
 	struct work w;

@@ -29,6 +29,35 @@ struct world {
 	struct alloc alloc; /* its list is wanted */
 };
 
+static size_t n_collected, n_asked, n_counted; /* calls of the functions below */
+
+enum status __real_reference_collect(const struct alloc *alloc, struct reference_wants *ret,
+				     struct error *err);
+enum status __wrap_reference_collect(const struct alloc *alloc, struct reference_wants *ret,
+				     struct error *err);
+enum status __wrap_reference_collect(const struct alloc *alloc, struct reference_wants *ret,
+				     struct error *err)
+{
+	n_collected++;
+	return __real_reference_collect(alloc, ret, err);
+}
+
+const char *__real_node_attribute(const struct message_list *attributes, const char *name);
+const char *__wrap_node_attribute(const struct message_list *attributes, const char *name);
+const char *__wrap_node_attribute(const struct message_list *attributes, const char *name)
+{
+	n_asked++;
+	return __real_node_attribute(attributes, name);
+}
+
+uint32_t __real_volume_names_count(struct volume_name *names, size_t n);
+uint32_t __wrap_volume_names_count(struct volume_name *names, size_t n);
+uint32_t __wrap_volume_names_count(struct volume_name *names, size_t n)
+{
+	n_counted++;
+	return __real_volume_names_count(names, n);
+}
+
 static unsigned int rnd(struct world *w, unsigned int n)
 {
 	w->seed = w->seed * 1103515245U + 12345U;
@@ -451,6 +480,102 @@ static void quiet_node(struct world *w, unsigned int i)
 
 	node_name(i, node.id);
 	assert_int_equal(state_put_node(&w->server.state, &node, NULL), STATUS_OK);
+}
+
+/* Node n0 of @w is connected, and the others are not. */
+static void make_quiet_world(struct world *w, unsigned int n)
+{
+	static struct session stands_for_any;
+
+	*w = (struct world){.n_nodes = n};
+	state_init(&w->server.state);
+	for (unsigned int i = 0; i < n; i++)
+		quiet_node(w, i);
+	state_node(&w->server.state, "n0")->session = &stands_for_any;
+}
+
+TEST(the_tasks_are_searched_once_for_values_of_nodes)
+{
+	Holdfast__Driver__V1__KeyValue env = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT, *list[] = {&env};
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	ProtobufCMessage *tasks[] = {&task.base, &task.base}, *attributes[] = {&env.base};
+	cleanup(placement_release) struct placement placement;
+	struct refusal refusal = {0};
+	const struct node_entry *node;
+	struct error err;
+	struct world w;
+
+	make_quiet_world(&w, 2);
+	env.key = TEXT("meta.rack");
+	env.value = TEXT(
+		"${meta.rack} ${meta.row} ${meta.rack} $${meta.text} %%{x ${meta.row} ${NOMAD_TASK_NAME}");
+	task.task = TEXT("web");
+	task.env = list;
+	task.n_env = 1;
+	assert_true(message_list_new(tasks, ARRAY_SIZE(tasks), &w.alloc.tasks));
+	assert_true(message_list_new(attributes, 1, &state_node(&w.server.state, "n0")->attributes));
+	n_collected = n_asked = 0;
+	assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, NULL), STATUS_OK);
+	assert_int_equal(placement_choose(&placement, &node, &refusal, &err), STATUS_FAILED_PRECONDITION);
+	assert_contains(err.msg, "does not meet: task web wants meta.row in its env, and the node lacks it");
+	assert_int_equal(n_collected, 1);
+	assert_int_equal(n_asked, 2); /* for rack and row, of n0 */
+	refusal_release(&refusal);
+	message_list_unref(w.alloc.tasks);
+	end_world(&w);
+}
+
+TEST(other_volumes_of_a_plugin_are_counted_once_for_a_node)
+{
+	struct plugin_instance instance = {
+		.plugin = {.has_node = true, .healthy = true, .node.max_volumes = 3}};
+	struct volume volume = {.namespace = NAMESPACE_DEFAULT, .type = VOLUME_CSI, .n_capabilities = 1};
+	struct volume_request wanted[VOLUMES] = {0}, *other = &wanted[2];
+	struct alloc alloc = {.id = "01890000-0000-7000-8000-000000000001",
+			      .namespace = NAMESPACE_DEFAULT,
+			      .node_id = "n0",
+			      .volumes = other,
+			      .n_volumes = 2};
+	cleanup(placement_release) struct placement placement;
+	char reason[FEASIBILITY_REASON_SIZE];
+	struct world w;
+
+	make_quiet_world(&w, 1);
+	(void)str_copy(instance.node_id, sizeof(instance.node_id), "n0");
+	volume.capabilities[0] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_FILE_SYSTEM};
+	for (unsigned int i = 0; i < VOLUMES; i++) { /* v3 is of another plugin */
+		(void)str_format(volume.id, sizeof(volume.id), "v%u", i);
+		(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), i < 3 ? "ceph" : "ebs");
+		(void)str_copy(wanted[i].source, sizeof(wanted[i].source), volume.id);
+		wanted[i].access_mode = MULTI_NODE_MULTI_WRITER;
+		wanted[i].attachment_mode = ATTACHMENT_FILE_SYSTEM;
+		(void)str_copy(instance.plugin.plugin_id, sizeof(instance.plugin.plugin_id),
+			       volume.plugin_id);
+		assert_int_equal(state_put_instance(&w.server.state, &instance, NULL), STATUS_OK);
+		assert_int_equal(state_put_volume(&w.server.state, &volume, NULL), STATUS_OK);
+	}
+	assert_int_equal(state_put_alloc(&w.server.state, &alloc, NULL), STATUS_OK);
+	w.alloc = (struct alloc){.namespace = NAMESPACE_DEFAULT, .volumes = wanted, .n_volumes = 2};
+	for (int64_t max = 0; max <= 3; max++) {
+		state_instance(&w.server.state, "n0", "ceph", "")->instance.plugin.node.max_volumes = max;
+		n_counted = 0;
+		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, NULL), STATUS_OK);
+		assert_int_equal(
+			placement_check(&placement, state_node(&w.server.state, "n0"), "n0", false, reason),
+			max == 1 || max == 2 ? OBSTACLE_MAX_VOLUMES : OBSTACLE_NONE);
+		assert_int_equal(n_counted, max > 0);
+		if (max == 2)
+			assert_contains(reason, "it has 1 others and 2 are asked for");
+		placement_release(&placement);
+	}
+	/* each plugin has its own number */
+	w.alloc.volumes = &wanted[1];
+	w.alloc.n_volumes = 3;
+	n_counted = 0;
+	assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, NULL), STATUS_OK);
+	(void)placement_check(&placement, state_node(&w.server.state, "n0"), "n0", false, reason);
+	assert_int_equal(n_counted, 2);
+	end_world(&w);
 }
 
 TEST(many_nodes_are_counted_and_twenty_are_named)
