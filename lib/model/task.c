@@ -295,7 +295,8 @@ static enum status validate_task(const struct alloc *alloc, size_t i, struct err
 		status = validate_network(alloc, task, field, err);
 	if (status == STATUS_OK)
 		status = validate_plugin(alloc, task, field, err);
-	for (size_t k = 0; status == STATUS_OK && k < task->n_volumes; k++)
+	/* task_mounts_check() refuses more */
+	for (size_t k = 0; status == STATUS_OK && k < task->n_volumes && k < TASK_MOUNTS_MAX; k++)
 		status = validate_mount(alloc, task, k, field, err);
 	if (status == STATUS_OK)
 		status = validate_texts(alloc, task, field, err);

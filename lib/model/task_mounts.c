@@ -72,6 +72,12 @@ static enum status check_outer(const task_t *task, const char *outer, size_t ski
 
 enum status task_mounts_check(const task_t *task, bool is_container, const char *stage, struct error *err)
 {
+	bool may_mount = !is_container || can_mount(task);
+
+	if (task->n_volumes > TASK_MOUNTS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "it has %zu volume mounts, at most %d are allowed", task->n_volumes,
+				 TASK_MOUNTS_MAX);
 	if (stage)
 		TRY(check_outer(task, stage, SIZE_MAX, err));
 	for (size_t i = 0; i < task->n_volumes; i++) {
@@ -80,7 +86,7 @@ enum status task_mounts_check(const task_t *task, bool is_container, const char 
 		if (task->volumes[i]->propagation !=
 		    HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL)
 			continue;
-		if (is_container && !can_mount(task))
+		if (!may_mount)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "destination %.128s is bidirectional, but the task cannot mount "
 					 "without CAP_SYS_ADMIN in cap_add: use propagation host-to-task",

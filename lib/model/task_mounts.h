@@ -8,7 +8,10 @@
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdbool.h>
 
-/** Checks that no mount is within a bidirectional one, and that a task which asks for such a one can mount.
+enum { TASK_MOUNTS_MAX = 64 }; /* volume mounts: the checks compare each with each */
+
+/** Checks that there are at most TASK_MOUNTS_MAX, that no mount is within a bidirectional one, and that a
+ * task which asks for such a one can mount.
  * @is_container  its `config` is that of driver container
  * @stage         the folder that the task, a plugin, has from the host, bidirectional too; NULL: it has no
  * such folder */

@@ -5,6 +5,7 @@
 #include "model/order.h"
 #include "model/reference.h"
 #include "model/task.h"
+#include "model/task_mounts.h"
 
 /* An allocation with volumes data and logs, whose tasks a test changes before they are put in. */
 struct work {
@@ -681,6 +682,54 @@ static void expect_refused(struct work *w, const char *wanted)
 
 	assert_int_equal(judge(w, &err), STATUS_INVALID_ARGUMENT);
 	assert_msg(strstr(err.msg, wanted), "%s", err.msg);
+}
+
+static size_t n_mounts; /* that were looked at */
+
+const struct volume_request *__real_alloc_find_volume(const struct alloc *alloc, const char *name);
+const struct volume_request *__wrap_alloc_find_volume(const struct alloc *alloc, const char *name);
+const struct volume_request *__wrap_alloc_find_volume(const struct alloc *alloc, const char *name)
+{
+	n_mounts++;
+	return __real_alloc_find_volume(alloc, name);
+}
+
+/* More mounts like the first one, of which none is within another. */
+static void mount_often(struct work *w, unsigned int n)
+{
+	enum { MANY = 2000 };
+	static Holdfast__Driver__V1__VolumeMount mounts[MANY], *list[MANY];
+	static char destinations[MANY][16];
+
+	assert_in_range(n, 1, MANY);
+	for (unsigned int i = 0; i < n; i++) {
+		mounts[i] = w->mounts[0];
+		mounts[i].destination = destinations[i];
+		(void)str_format(destinations[i], sizeof(destinations[i]), "/v%u", i);
+		list[i] = &mounts[i];
+	}
+	w->tasks[0].volumes = list;
+	w->tasks[0].n_volumes = n;
+}
+
+TEST(a_task_has_only_so_many_mounts)
+{
+	struct error err = {.msg = ""};
+	struct work w;
+
+	make(&w);
+	mounting(&w, "/data");
+	mount_often(&w, TASK_MOUNTS_MAX);
+	assert_succeeds(judge(&w, &err), err);
+	mount_often(&w, TASK_MOUNTS_MAX + 1);
+	expect_refused(&w, "task web: it has 65 volume mounts, at most 64 are allowed");
+	n_mounts = 0;
+	mount_often(&w, 1000);
+	expect_refused(&w, "task web: it has 1000 volume mounts, at most 64 are allowed");
+	assert_int_equal(n_mounts, TASK_MOUNTS_MAX);
+	/* as the driver asks */
+	assert_error(task_mounts_check(&w.tasks[0], true, NULL, &err), STATUS_INVALID_ARGUMENT, err,
+		     "at most 64 are allowed");
 }
 
 /* Sets as many different references of the node, each twice, in one text. */
