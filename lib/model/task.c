@@ -122,6 +122,9 @@ static enum status validate_form(const task_config *task, const char *field, str
 		return error_invalid(
 			err, field,
 			"it has a field that this server does not know, or a text that is no UTF-8");
+	if (task->n_config > TASK_CONFIG_MAX)
+		return error_invalid(err, field, "config: it has %zu keys, at most %d are allowed",
+				     task->n_config, TASK_CONFIG_MAX);
 	if (task->stop_timeout_ms > TASK_STOP_TIMEOUT_MAX_MS)
 		return error_invalid(err, field, "stop_timeout of %" PRIu32 " ms is more than %d ms",
 				     task->stop_timeout_ms, TASK_STOP_TIMEOUT_MAX_MS);

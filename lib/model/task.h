@@ -16,6 +16,7 @@
 
 enum {
 	TASK_BYTES_MAX = 32 << 10, /* of one, on the wire */
+	TASK_CONFIG_MAX = 64,	   /* keys: each limit of a driver searches them */
 	TASK_STATUS_BYTES_MAX = 8 << 10,
 	NETWORK_STATE_MAX = 256, /* of a driver's network */
 	TASK_STOP_TIMEOUT_MAX_MS = ALLOC_STOP_TIMEOUT_MAX_MS,

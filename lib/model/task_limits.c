@@ -11,6 +11,8 @@
 
 #define CONFIG "config."
 
+enum { VALUES_MAX = 64 }; /* of a list or block that are compared for each node: the driver compares all */
+
 typedef Holdfast__Driver__V1__TaskConfig task_t;
 typedef Holdfast__Driver__V1__FieldLimit limit_t;
 typedef Holdfast__Driver__V1__PluginLimits plugin_t;
@@ -57,10 +59,10 @@ static const value_t *config_of(const task_t *task, const char *key)
 
 static bool forbids_value(const limit_t *limit, const value_t *value, char ret[static TASK_LIMITS_TEXT_SIZE])
 {
-	for (size_t i = 0; i < value->n_list; i++)
+	for (size_t i = 0; i < value->n_list && i < VALUES_MAX; i++)
 		if (forbids(limit, value->list[i], ret))
 			return true;
-	for (size_t i = 0; i < value->n_map; i++)
+	for (size_t i = 0; i < value->n_map && i < VALUES_MAX; i++)
 		if (forbids(limit, value->map[i]->key, ret))
 			return true;
 	if (value->text[0] != '\0' && forbids(limit, value->text, ret))

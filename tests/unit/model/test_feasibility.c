@@ -594,6 +594,38 @@ TEST(different_volumes_are_counted_once_whatever_their_order)
 	assert_int_equal(volume_names_count(names, 0), 0);
 }
 
+/* A placement that compared all of thousands for each node would hold the server. */
+TEST(only_so_many_values_of_a_list_are_compared_for_each_node)
+{
+	enum { MANY = 65 };
+	static char *capabilities[MANY];
+	Holdfast__Driver__V1__KeyValue pairs[2] = {HOLDFAST__DRIVER__V1__KEY_VALUE__INIT}, *map[MANY];
+	char reason[FEASIBILITY_REASON_SIZE];
+	struct world w;
+
+	make_world(&w);
+	want_limited_task(&w);
+	pairs[0].key = LIT("CAP_CHOWN");
+	pairs[1].key = LIT("CAP_SYS_ADMIN");
+	for (size_t i = 0; i < MANY; i++) {
+		capabilities[i] = LIT("CAP_CHOWN");
+		map[i] = &pairs[0];
+	}
+	w.values[1].list = capabilities;
+	w.values[1].n_list = MANY;
+	capabilities[MANY - 1] = LIT("CAP_SYS_ADMIN");
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	capabilities[MANY - 2] = LIT("CAP_SYS_ADMIN");
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_DRIVER_LACKS);
+	w.values[1].n_list = 0;
+	w.values[1].map = map;
+	w.values[1].n_map = MANY;
+	map[MANY - 1] = &pairs[1];
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	map[MANY - 2] = &pairs[1];
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_DRIVER_LACKS);
+}
+
 TEST(the_default_restarts_of_a_job_need_no_offer_of_the_driver)
 {
 	char reason[FEASIBILITY_REASON_SIZE];

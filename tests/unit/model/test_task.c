@@ -712,6 +712,23 @@ static void mount_often(struct work *w, unsigned int n)
 	w->tasks[0].n_volumes = n;
 }
 
+TEST(a_task_has_only_so_many_keys_of_its_driver)
+{
+	Holdfast__Driver__V1__ConfigValue *list[TASK_CONFIG_MAX + 1];
+	struct work w;
+
+	make(&w);
+	list[0] = config(&w, "hostname");
+	list[0]->text = text("db");
+	for (size_t i = 1; i < ARRAY_SIZE(list); i++)
+		list[i] = list[0];
+	w.tasks[0].config = list;
+	w.tasks[0].n_config = TASK_CONFIG_MAX;
+	assert_int_equal(judge(&w, NULL), STATUS_OK);
+	w.tasks[0].n_config++;
+	expect_refused(&w, "task web: config: it has 65 keys, at most 64 are allowed");
+}
+
 TEST(a_task_has_only_so_many_mounts)
 {
 	struct error err = {.msg = ""};
