@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
-#include "model/task.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -268,7 +267,7 @@ enum status reference_collect(const struct alloc *alloc, struct reference_wants 
 {
 	ret->n = 0;
 	for (size_t i = 0; i < message_list_n(alloc->tasks); i++) {
-		const task_config *task = alloc_task(alloc, i);
+		const task_config *task = (const void *)alloc->tasks->messages[i];
 
 		for (size_t k = 0; k < task->n_env; k++)
 			TRY(collect_text(task->task, task->env[k]->value, ret, err));
