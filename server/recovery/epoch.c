@@ -131,12 +131,14 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 					       node->id)
 				  : 0;
 		len += r > 0 ? (size_t)r : 0;
-		n++;
+		if (++n > NAMED_MAX)
+			break; /* nodes may be many, and a caller asks again */
 	}
 	if (n == 0)
 		return check_replaced(server, volume, err);
 	if (n > NAMED_MAX)
-		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
+		(void)str_format(more, sizeof(more), " and up to %zu more",
+				 server->state.n_unreported - NAMED_MAX);
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "volume %s: epoch %" PRIu64
 			 " has begun, and node %s%s may hold it without the server's knowledge; a node "

@@ -155,6 +155,29 @@ TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardo
 	}
 }
 
+/* Nodes may be many: the first ones are named. */
+TEST_FIXTURE(a_refusal_looks_at_few_of_the_nodes_that_did_not_report, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct volume other = {.namespace = "default", .id = "other"};
+	struct error err;
+	struct node node;
+
+	connect_node(&f->n1, "n1");
+	node = state_node(&f->server->state, "n1")->node;
+	node.report_wanted = true;
+	for (int i = 0; i < 9; i++) {
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		(void)str_format(node.id, sizeof(node.id), "w%d", i);
+		change_put_node(&change, &node);
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	}
+	run_idle(f->event);
+	assert_int_equal(f->server->state.n_unreported, 9);
+	assert_error(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE, err, " and up to 6 more may");
+}
+
 #define MACHINE_1 "11111111111111111111111111111111"
 #define MACHINE_2 "22222222222222222222222222222222"
 #define BOOT_3 "b0010000-0000-4000-8000-000000000003"
