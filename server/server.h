@@ -114,7 +114,7 @@ struct server {
 	/* Can a connected fencer switch the node off? NULL: no. Set by fence/fences.c. */
 	bool (*can_power_fence)(const struct server *server, const char *node_id);
 	/* Can the storage of the plugin refuse the node? The same. */
-	bool (*can_network_fence)(struct server *server, const char *node_id, const char *plugin_id);
+	bool (*can_network_fence)(struct server *server, const struct claim *claim);
 	/* Does the storage of the plugin accept the node in its boot? STATUS_FAILED_PRECONDITION; NULL: yes.
 	 */
 	enum status (*check_not_fenced)(struct server *server, const struct node_entry *node,

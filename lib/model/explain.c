@@ -387,7 +387,7 @@ static void write_node(struct strbuf *sb, const struct explanation *in)
 		return; /* its node has released it */
 	if (in->holder.is_purged) {
 		strbuf_puts(sb, ", the node is no longer known");
-	} else if (!in->holder.is_connected) {
+	} else if (!in->holder.is_connected && !in->claim->other_machine) {
 		strbuf_puts(sb, ", the node is not connected");
 		if (in->holder.disconnected_ms > 0)
 			strbuf_printf(sb, " for %s", age(in, in->holder.disconnected_ms, text));

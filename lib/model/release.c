@@ -98,6 +98,7 @@ enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
 {
 	enum fence_verdict worst = FENCE_POSSIBLE;
 	size_t n_held = 0;
+	bool can_answer = false;
 
 	assert(ret_index && (claims || n == 0));
 	for (size_t i = 0; i < n; i++) {
@@ -106,6 +107,7 @@ enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
 		if (!stands(claims[i].claim))
 			continue;
 		n_held++;
+		can_answer |= facts->node_is_connected && !claims[i].claim->other_machine;
 		verdict = classify_claim(&claims[i]);
 		if (verdict != FENCE_POSSIBLE && (worst == FENCE_POSSIBLE || verdict < worst)) {
 			worst = verdict;
@@ -114,7 +116,7 @@ enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
 	}
 	if (n_held == 0)
 		return FENCE_NOTHING_HELD;
-	if (facts->node_is_connected)
+	if (can_answer)
 		return FENCE_NODE_ANSWERS;
 	if (worst != FENCE_POSSIBLE)
 		return worst;

@@ -48,8 +48,9 @@ bool release_may_be_detaching(const struct claim *claim, bool is_unsent);
 /* Why the provider is not asked to cut a node off from a volume: the first that holds. */
 enum fence_verdict {
 	FENCE_POSSIBLE,
-	FENCE_NOTHING_HELD,   /* the node has released it already, as far as is known */
-	FENCE_NODE_ANSWERS,   /* the node is connected: it gives its own receipt */
+	FENCE_NOTHING_HELD, /* the node has released it already, as far as is known */
+	FENCE_NODE_ANSWERS, /* the node is connected: it gives its own receipt, except for a former machine's
+			       claims */
 	FENCE_WORK_CONTINUES, /* an allocation there was not ordered to end, or is being granted its claim */
 	FENCE_NOT_ATTACHED,   /* no controller attached it, so no controller can detach it (native volumes) */
 	FENCE_NOBODY_TO_ASK,  /* no healthy controller that attaches and detaches */

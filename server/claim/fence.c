@@ -180,7 +180,8 @@ enum status fence_check(struct server *server, const struct rpc_call *call, stru
 
 bool fence_is_possible(struct server *server, const struct claim_entry *entry)
 {
-	return entry->claim.attach != ATTACH_NONE && !node_is_connected(entry->node) &&
+	return entry->claim.attach != ATTACH_NONE &&
+	       (!node_is_connected(entry->node) || entry->claim.other_machine) &&
 	       can_detach(server, entry->claim.plugin_id) &&
 	       !claims_find_other_holder(entry->volume, &entry->claim);
 }

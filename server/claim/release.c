@@ -644,7 +644,7 @@ static struct holder holder_facts(struct server *server, const struct claim *cla
 				  const struct claim_entry *entry)
 {
 	return (struct holder){
-		.is_connected = node && node_is_connected(node),
+		.is_connected = node && node_is_connected(node) && !claim->other_machine,
 		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
 		/* a claim keeps an entry for its node, which then has no record of its own */
 		.is_purged = !node || node->node.boot_id[0] == '\0',
@@ -674,9 +674,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 	holder.can_power_fence = server->can_power_fence && node && !claim->other_machine &&
 				 str_eq(node->node.boot_id, claim->boot_id) &&
 				 server->can_power_fence(server, claim->node_id);
-	holder.can_network_fence = server->can_network_fence && node &&
-				   str_eq(node->node.boot_id, claim->boot_id) &&
-				   server->can_network_fence(server, claim->node_id, claim->plugin_id);
+	holder.can_network_fence = server->can_network_fence && server->can_network_fence(server, claim);
 	holder.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC;
 	holder.disconnected_ms = node && !holder.is_connected ? node->node.disconnected_ms : 0;
 	holder.next_attempt_ms = next_attempt(entry, clock_realtime_ms());

@@ -880,22 +880,38 @@ static enum status check_alive(const struct node_entry *node, const Holdfast__V1
 		plugin_id[0] != '\0' ? " --network " : "", plugin_id);
 }
 
-/* Can the storage of the plugin refuse the node, in the boot in which it is? @ret its addresses. */
+/* Returns the boot that a fence at the plugin is for. The present machine comes first if it is away and has
+ * claims there, or if a person insists; then a former machine that has claims. */
+static const char *boot_to_fence(const struct node_entry *node, const char *plugin_id, bool alive)
+{
+	const char *former = NULL;
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &node->claims, of_node) {
+		bool is_present = str_eq(entry->claim.boot_id, node->node.boot_id);
+
+		if (entry->claim.state > CLAIM_UNPUBLISHING || !str_eq(entry->claim.plugin_id, plugin_id))
+			continue;
+		if (is_present && !node_is_connected(node))
+			return node->node.boot_id;
+		former = is_present ? former : entry->claim.boot_id;
+	}
+	return former && !alive ? former : node->node.boot_id;
+}
+
+/* Can the storage of the plugin refuse the node in that boot? @ret its addresses. */
 static enum status check_network(struct server *server, const struct node_entry *node, const char *plugin_id,
-				 const Clients **ret, struct error *err)
+				 const char *boot_id, const Clients **ret, struct error *err)
 {
 	const Fence *last = find_fence(server, node->id, plugin_id);
 	const char *controller = network_controller_after(server, plugin_id, "");
 
 	if (controller && str_eq(controller, node->id)) /* it does not fence itself */
 		controller = network_controller_after(server, plugin_id, controller);
-	TRY(fence_clients_find(server, node->id, plugin_id, node->node.boot_id, ret, err));
-	if (last && state_of(last) == FENCE_LIFTING)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"the fence of the last boot of node %s at plugin %.64s is being lifted%s%.200s: "
-			"see holdfast node fence, and ask again when that is done",
-			node->id, plugin_id, last->error[0] != '\0' ? ": " : "", last->error);
+	TRY(fence_clients_find(server, node->id, plugin_id, boot_id, ret, err));
+	if (last && fence_clients_is_kept(last) &&
+	    (state_of(last) == FENCE_LIFTING || !fence_clients_is_own(last, *ret)))
+		return fence_clients_refuse(last, err); /* its record would be lost */
 	if (!controller)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -933,6 +949,9 @@ static enum status answer_asked(struct server *server, struct change *change, st
 static void begin_fence(struct server *server, const struct node_entry *node, const Clients *clients,
 			const char *by, const char *reason, Fence *ret)
 {
+	static char unknown[] = "?"; /* differs from each machine: only a person lifts it */
+	const Fence *last;
+
 	holdfast__v1__fence__init(ret);
 	ret->node_id = (char *)(uintptr_t)node->id; /* only read, as the others */
 	ret->boot_id = (char *)(uintptr_t)node->node.boot_id;
@@ -945,14 +964,25 @@ static void begin_fence(struct server *server, const struct node_entry *node, co
 	ret->not_after_ms = ret->create_time_ms + FENCE_FENCER_WAIT_MS;
 	if (!clients)
 		return;
+	last = find_fence(server, node->id, clients->plugin_id);
+	if (last && fence_is_in_force(state_of(last))) { /* of this boot: the storage may refuse it already */
+		ret->state = HOLDFAST__V1__FENCE_STATE__FENCE_STATE_SENT;
+		ret->fencer = last->fencer;
+		ret->touched = true;
+		ret->not_after_ms = ret->create_time_ms + FENCE_NETWORK_MAX_MS;
+	}
 	ret->plugin_id = clients->plugin_id;
 	ret->cidrs = clients->cidrs;
 	ret->n_cidrs = clients->n_cidrs;
-	ret->machine = clients->machine; /* node is another one after an identify, until that one connects */
+	ret->boot_id = clients->boot_id;
+	ret->alive = ret->alive && str_eq(clients->boot_id, node->node.boot_id);
+	/* node is another one after an identify, until that one connects */
+	if (clients->machine[0] != '\0' || !node_was_in_boot(&node->node, clients->boot_id))
+		ret->machine = clients->machine[0] != '\0' ? clients->machine : unknown;
 }
 
 static enum status ask(struct server *server, struct rpc_call *call, const struct node_entry *node,
-		       const Holdfast__V1__FenceNodeRequest *request, struct error *err)
+		       const char *boot_id, const Holdfast__V1__FenceNodeRequest *request, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char detail[EVIDENCE_DETAIL_MAX + 1], who[ACCESS_WHO_SIZE], object[OBJECT_SIZE];
@@ -960,9 +990,10 @@ static enum status ask(struct server *server, struct rpc_call *call, const struc
 	Fence fence;
 
 	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
-	TRY(check_alive(node, request, err));
+	if (str_eq(boot_id, node->node.boot_id))
+		TRY(check_alive(node, request, err));
 	if (request->plugin_id[0] != '\0')
-		TRY(check_network(server, node, request->plugin_id, &clients, err));
+		TRY(check_network(server, node, request->plugin_id, boot_id, &clients, err));
 	else if (!fencers_for_node(server->fencers, node->id))
 		return refuse_without_fencer(server, node->id, err);
 	begin_fence(server, node, clients, access_who(server, call, who), request->reason, &fence);
@@ -980,7 +1011,7 @@ enum status fences_begin(struct server *server, const struct node_entry *node, c
 	Fence fence;
 
 	if (plugin_id[0] != '\0')
-		TRY(check_network(server, node, plugin_id, &clients, err));
+		TRY(check_network(server, node, plugin_id, node->node.boot_id, &clients, err));
 	begin_fence(server, node, clients, "server", reason, &fence);
 	fence.automatic = true;
 	stage(&change, &fence);
@@ -1027,6 +1058,7 @@ static enum status handle_fence(struct server *server, struct rpc_call *call,
 {
 	struct change nothing = CHANGE_INIT;
 	struct node_entry *node;
+	const char *boot_id;
 	const Fence *fence;
 
 	if (request->lift)
@@ -1035,10 +1067,12 @@ static enum status handle_fence(struct server *server, struct rpc_call *call,
 	if (request->plugin_id[0] != '\0' && !id_is_plugin(request->plugin_id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
 				 request->plugin_id);
+	boot_id = request->plugin_id[0] != '\0' ? boot_to_fence(node, request->plugin_id, request->alive)
+						: node->node.boot_id;
 	fence = find_fence(server, node->id, request->plugin_id);
-	if (fence && fence_is_open(state_of(fence)) && str_eq(fence->boot_id, node->node.boot_id))
+	if (fence && fence_is_open(state_of(fence)) && str_eq(fence->boot_id, boot_id))
 		return answer_asked(server, &nothing, call, node->id, request->plugin_id, err);
-	return ask(server, call, node, request, err);
+	return ask(server, call, node, boot_id, request, err);
 }
 
 DEFINE_WRITE_METHOD(fences_handle_fence, Holdfast__V1__FenceNodeRequest, WHAT_FENCE, handle_fence)
@@ -1222,13 +1256,14 @@ static bool can_power_fence(const struct server *server, const char *node_id)
 	return server->fencers && fencers_for_node(server->fencers, node_id) != NULL;
 }
 
-static bool can_network_fence(struct server *server, const char *node_id, const char *plugin_id)
+static bool can_network_fence(struct server *server, const struct claim *claim)
 {
-	const struct node_entry *node = state_node(&server->state, node_id);
+	const struct node_entry *node = state_node(&server->state, claim->node_id);
 	const Clients *clients;
 	struct error err;
 
-	return node && check_network(server, node, plugin_id, &clients, &err) == STATUS_OK;
+	return node && str_eq(boot_to_fence(node, claim->plugin_id, false), claim->boot_id) &&
+	       check_network(server, node, claim->plugin_id, claim->boot_id, &clients, &err) == STATUS_OK;
 }
 
 /* A claim that is granted to it could not be used. */
@@ -1252,7 +1287,7 @@ enum status fences_check_network(struct server *server, const struct node_entry 
 {
 	const Clients *clients;
 
-	return check_network(server, node, plugin_id, &clients, err);
+	return check_network(server, node, plugin_id, node->node.boot_id, &clients, err);
 }
 
 enum status fences_new(struct server *server, struct fences **ret, struct error *err)

@@ -28,7 +28,7 @@
 #define PREFIX_JOB "job/"				    /* NAMESPACE/ID: Job */
 #define PREFIX_JOB_VERSION "job-version/" /* NAMESPACE/ID/VERSION: Job, as it was submitted */
 #define PREFIX_FENCE "fence/"		  /* NODE: Fence, the last power fence; NODE/PLUGIN: network fence */
-#define PREFIX_FENCE_CLIENTS "fence-clients/" /* NODE/PLUGIN: FenceClients */
+#define PREFIX_FENCE_CLIENTS "fence-clients/" /* NODE/PLUGIN, of a former machine /BOOT: FenceClients */
 #define PREFIX_REPLACED "replaced/"	      /* NODE/MACHINE: ReplacedMachine, see replaced.h */
 #define PREFIX_TRAIL "trail/"		      /* NODE: NodeTrail */
 #define PREFIX_COUNTED "counted/"	      /* NODE: CountedNode */

@@ -109,6 +109,31 @@ CASE(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume)
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
+#define MACHINE_1 "11111111111111111111111111111111"
+#define MACHINE_2 "22222222222222222222222222222222"
+
+CASE(the_provider_cuts_off_a_former_machine_while_the_next_one_is_connected)
+{
+	struct error err;
+
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	strand(f, ALLOC_1);
+	f->n1.machine = MACHINE_2;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* it is refused */
+	assert_succeeds(identify(f, "n1", MACHINE_2, &err), err);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	assert_non_null(strstr(why(f), "holdfast volume detach db n1 --fence REASON"));
+	assert_null(strstr(why(f), "the node is not connected"));
+	assert_succeeds(fence(f, "n1", &err), err);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_STORAGE_FENCE);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
 static void expect_only(struct fixture *f, const struct detach_args *args, const char *alloc)
 {
 	cleanup_pb Holdfast__V1__DetachVolumeResponse *response = NULL;

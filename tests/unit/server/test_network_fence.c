@@ -83,13 +83,14 @@ static int teardown_world(void **state)
 struct wanted {
 	bool alive, lift;
 	const char *plugin_id; /* NULL: CSI_PLUGIN */
+	const char *node_id;   /* NULL: n1 */
 };
 
 static enum status fence_as(struct fixture *f, const struct wanted *wanted, struct error *err)
 {
-	char id[] = "n1";
 	Holdfast__V1__FenceNodeRequest request =
-		V1(fence_node_request, .id = id, .reason = "it does not answer",
+		V1(fence_node_request, .id = TEXT(wanted->node_id ? wanted->node_id : "n1"),
+		   .reason = "it does not answer",
 		   .plugin_id = TEXT(wanted->plugin_id ? wanted->plugin_id : CSI_PLUGIN));
 
 	request.alive = wanted->alive;
@@ -855,6 +856,260 @@ WORLD_TEST(a_node_is_not_fenced_by_addresses_of_an_earlier_boot)
 	change_put_record(&change, PREFIX_FENCE_CLIENTS "n1/" CSI_PLUGIN, &clients.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "has not reported in this boot");
+}
+
+/* --- addresses of another machine --- */
+
+/* n1 is MACHINE_1, and away. */
+static void lose_first(struct fixture *f)
+{
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+}
+
+/* n1 is MACHINE_2, and connected. */
+static void replace_first(struct fixture *f, const char *cidr)
+{
+	struct error err;
+
+	f->n1.machine = MACHINE_2;
+	f->n1.csi.clients[0] = cidr;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* it is refused */
+	assert_succeeds(identify(f, "n1", MACHINE_2, &err), err);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+}
+
+/* The storage refuses the first machine, and its claim is free. */
+static void fence_first(struct fixture *f)
+{
+	lose_first(f);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+static void assert_kept_by_fence(struct fixture *f, const char *node_id)
+{
+	struct error err;
+
+	assert_error(fence_as(f, &(const struct wanted){.node_id = node_id}, &err),
+		     STATUS_FAILED_PRECONDITION, err, "holdfast node fence n1 --network ebs --lift");
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	assert_string_equal(fence_of(f)->boot_id, BOOT_1);
+}
+
+static void lift_first(struct fixture *f)
+{
+	struct error err;
+
+	assert_succeeds(fence_as(f, &(const struct wanted){.lift = true}, &err), err);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
+/* n3 reports the address of the first machine, is lost, and asks to be fenced by it: its return would lift.
+ */
+static void steal_address(struct world *w)
+{
+	struct fixture *f = w->f;
+	char warning[FENCE_CLIENTS_WARNING_SIZE];
+
+	connect_n3(w);
+	w->n3.csi.has_node = true;
+	report(f, &w->n3, CIDR_1);
+	assert_string_equal(clients_of(f, "n3")->other_node_id, "n1");
+	assert_true(fence_clients_warning(f->server, warning));
+	assert_contains(warning, "--lift");
+	lose(f, &w->n3);
+	assert_kept_by_fence(f, "n3");
+	lift_first(f);
+	assert_false(fence_clients_warning(f->server, warning));
+	assert_int_equal(fence_as(f, &(const struct wanted){.node_id = "n3"}, NULL), STATUS_OK);
+}
+
+WORLD_TEST(a_node_with_an_address_of_a_former_machine_that_the_storage_refuses_is_not_fenced)
+{
+	fence_first(f);
+	replace_first(f, CIDR_9);
+	steal_address(w);
+}
+
+WORLD_TEST(a_node_with_an_address_of_a_purged_node_that_the_storage_refuses_is_not_fenced)
+{
+	fence_first(f);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	steal_address(w);
+}
+
+TEST(a_fence_of_the_next_machine_waits_until_that_of_the_former_one_is_lifted)
+{
+	static const char *const cidrs[] = {CIDR_1, CIDR_9};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cidrs); i++) {
+		struct fixture *f;
+		void *made;
+
+		assert_int_equal(setup_world(&made), 0);
+		f = ((struct world *)made)->f;
+		fence_first(f);
+		replace_first(f, cidrs[i]);
+		lose(f, &f->n1);
+		assert_kept_by_fence(f, "n1");
+		fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
+		settle(f);
+		assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+		lift_first(f);
+		lose(f, &f->n1);
+		must_fence(f);
+		wait_for(f, FENCE_RECORDED);
+		assert_true(model_plugin_is_fenced(&f->plugin, cidrs[i]));
+		assert_int_equal(teardown_world(&made), 0);
+	}
+}
+
+/* Else the storage would refuse the node without a record, if no controller took the repeat. */
+WORLD_TEST(a_repeat_of_a_fence_is_in_force_from_its_beginning)
+{
+	struct error err;
+
+	fence_first(f);
+	assert_succeeds(
+		fences_begin(f->server, state_node(&f->server->state, "n1"), CSI_PLUGIN, "again", &err), err);
+	assert_true(is_in(f, FENCE_SENT) && fence_of(f)->touched);
+	lose(f, &f->n2);
+	run_for(f->event, FENCE_NETWORK_MAX_MS + 10000);
+	assert_true(fence_is_in_force((enum fence_state)fence_of(f)->state));
+	connect_n3(w);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+}
+
+/* Two plugins may have one storage: the lift at one would end the fence at the other. */
+WORLD_TEST(a_node_is_not_fenced_while_the_fence_of_its_last_boot_at_another_plugin_is_lifted)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__Fence other;
+	struct error err;
+
+	fence_first(f);
+	other = *fence_of(f);
+	other.plugin_id = TEXT("nfs"); /* has no controller that could lift it */
+	change_put_record(&change, PREFIX_FENCE "n1/nfs", &other.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	lose(f, &f->n1);
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "at plugin nfs is being lifted");
+}
+
+WORLD_TEST(a_fence_frees_the_claims_of_a_former_machine_while_the_next_one_is_connected)
+{
+	lose_first(f);
+	replace_first(f, CIDR_9);
+	assert_int_equal(count_clients(f, "n1"), 2);
+	assert_contains(why(f), "holdfast node fence n1 --network ebs --reason REASON");
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_string_equal(fence_of(f)->boot_id, BOOT_1);
+	assert_string_equal(fence_of(f)->machine, MACHINE_1);
+	assert_false(fence_of(f)->alive);
+	assert_true(is_fenced(f));
+	assert_false(model_plugin_is_fenced(&f->plugin, CIDR_9));
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	take_claim(f, &f->n1, "db", ALLOC_2); /* the next one is not fenced */
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_int_equal(count_clients(f, "n1"), 1);
+	lift_first(f);
+}
+
+/* A person insists on the one that is connected; one that is away and has claims comes first. */
+WORLD_TEST(the_present_machine_is_fenced_before_a_former_one)
+{
+	register_csi(f, "logs");
+	lose_first(f);
+	replace_first(f, CIDR_9);
+	take_claim(f, &f->n1, "logs", ALLOC_2);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_string_equal(fence_of(f)->boot_id, BOOT_2);
+	assert_false(is_fenced(f));
+	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	assert_int_equal(fence_as(f, &(const struct wanted){.alive = true}, NULL), STATUS_OK);
+	wait_for(f, FENCE_RECORDED);
+	assert_string_equal(fence_of(f)->boot_id, BOOT_3);
+	assert_false(is_fenced(f));
+}
+
+WORLD_TEST(a_fence_of_a_former_machine_that_would_stop_the_next_one_is_refused)
+{
+	struct error err;
+
+	lose_first(f);
+	replace_first(f, CIDR_1);
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "give node n1 another address");
+	assert_false(is_fenced(f));
+	f->n1.csi.clients[0] = CIDR_9;
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
+	settle(f);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced(f));
+}
+
+/* A version that did not note the machine has stored the report. */
+WORLD_TEST(a_fence_by_a_report_of_an_unknown_machine_is_not_lifted_by_the_next_one)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__FenceClients clients;
+	struct error err;
+
+	lose_first(f);
+	clients = *clients_of(f, "n1");
+	clients.machine = TEXT("");
+	change_put_record(&change, PREFIX_FENCE_CLIENTS "n1/" CSI_PLUGIN, &clients.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	f->n1.machine = MACHINE_2;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* it is refused */
+	assert_succeeds(identify(f, "n1", MACHINE_2, &err), err);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	lift_first(f);
+}
+
+/* A look at all nodes for each alarm would cost their square. */
+WORLD_TEST(an_alarm_looks_at_the_node_that_it_names_until_the_next_report)
+{
+	connect_n3(w);
+	w->n3.csi.has_node = true;
+	report(f, &f->n2, CIDR_1);
+	report(f, &w->n3, CIDR_1);
+	assert_string_equal(clients_of(f, "n3")->other_node_id, "n1");
+	assert_int_equal(fence_clients_refused(f->server), 2);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	lose(f, &f->n1);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	settle(f);
+	assert_int_equal(fence_clients_refused(f->server), 0);
+	report(f, &w->n3, CIDR_1);
+	assert_string_equal(clients_of(f, "n3")->other_node_id, "n2");
+	assert_int_equal(fence_clients_refused(f->server), 1);
+	lose(f, &w->n3);
+	assert_int_equal(fence_as(f, &(const struct wanted){.node_id = "n3"}, NULL),
+			 STATUS_FAILED_PRECONDITION);
 }
 
 /* --- by the server itself --- */
