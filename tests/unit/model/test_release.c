@@ -248,13 +248,13 @@ TEST(a_connected_node_answers_for_no_claim_of_a_former_machine)
 {
 	static const struct fence_facts facts = {.node_is_connected = true, .can_detach = true};
 	struct claim claims[] = {attached(CLAIM_UNPUBLISHING, OLDER), attached(CLAIM_UNPUBLISHING, NEWER)};
-	const struct fence_claim of[] = {{.claim = &claims[0]}, {.claim = &claims[1]}};
+	const struct fence_claim of[] = {{.claim = &claims[0]}, {.claim = &claims[1]}, {.claim = &claims[0]}};
 	size_t index = 0;
 
 	claims[0].attach = claims[1].attach = ATTACH_DONE;
 	claims[0].other_machine = true;
 	assert_int_equal(release_may_fence(of, 1, &facts, &index), FENCE_POSSIBLE);
-	assert_int_equal(release_may_fence(of, 2, &facts, &index), FENCE_NODE_ANSWERS);
+	assert_int_equal(release_may_fence(of, 3, &facts, &index), FENCE_NODE_ANSWERS);
 }
 
 TEST(obstacles_to_a_fence_are_named_in_order)

@@ -1003,6 +1003,7 @@ WORLD_TEST(a_node_is_not_fenced_while_the_fence_of_its_last_boot_at_another_plug
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	wait_for(f, FENCE_LIFTED);
+	assert_string_equal(clients_of(f, "n1")->other_node_id, ""); /* its own fence is no alarm */
 	lose(f, &f->n1);
 	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "at plugin nfs is being lifted");
 }
@@ -1037,6 +1038,7 @@ WORLD_TEST(the_present_machine_is_fenced_before_a_former_one)
 	replace_first(f, CIDR_9);
 	take_claim(f, &f->n1, "logs", ALLOC_2);
 	lose(f, &f->n1);
+	assert_null(strstr(why(f), "--network")); /* it would not be the fence of that claim */
 	must_fence(f);
 	wait_for(f, FENCE_RECORDED);
 	assert_string_equal(fence_of(f)->boot_id, BOOT_2);
