@@ -111,8 +111,9 @@ struct server {
 	struct losses *losses;		 /* see fence/loss.h */
 	struct schedules *schedules;	 /* see volume/schedules.h */
 	struct warnings *warnings;	 /* owned; see warnings.h */
-	/* Can a connected fencer switch the node off? NULL: no. Set by fence/fences.c. */
-	bool (*can_power_fence)(const struct server *server, const char *node_id);
+	/* Can a connected fencer switch the node off, as evidence for that boot? NULL: no. Set by
+	 * fence/fences.c. */
+	bool (*can_power_fence)(struct server *server, const struct node_entry *node, const char *boot_id);
 	/* Can the storage of the plugin refuse the node? The same. */
 	bool (*can_network_fence)(struct server *server, const struct claim *claim);
 	/* Does the storage of the plugin accept the node in its boot? STATUS_FAILED_PRECONDITION; NULL: yes.

@@ -29,6 +29,7 @@ static const uint8_t steps[FENCE_EVENT_N][FENCE_STATE_N] = {
 	[FENCE_EVENT_RETURNED] = {TO(OVERTAKEN), TO(LIFTING),   TO(LIFTING),   TO(LIFTING), STAY,   TO(LIFTING), TO(LIFTING), STAY,     STAY,       STAY},
 	[FENCE_EVENT_LIFT] =     {TO(OVERTAKEN), TO(LIFTING),   TO(LIFTING),   TO(LIFTING), STAY,   TO(LIFTING), TO(LIFTING), STAY,     STAY,       TO(LIFTING)},
 	[FENCE_EVENT_DOUBT] =    {STAY,          TO(UNKNOWN),   TO(UNKNOWN),   TO(UNKNOWN), STAY,   TO(UNKNOWN), STAY,        STAY,     TO(UNKNOWN), STAY},
+	[FENCE_EVENT_MORE] =     {STAY,          STAY,          TO(SENT),      TO(SENT),    STAY,   STAY,        STAY,        STAY,     STAY,       STAY},
 	[FENCE_EVENT_LIFTED] =   {NO,            NO,            NO,            NO,          NO,     NO,          NO,          NO,       TO(LIFTED), STAY},
 };
 /* clang-format on */

@@ -49,6 +49,7 @@ enum fence_event {
 	FENCE_EVENT_RETURNED, /* the same, of a network fence */
 	FENCE_EVENT_LIFT, /* network: a person ends it; again, if a late call has fenced the node once more */
 	FENCE_EVENT_DOUBT,  /* network: the server has lost history, and a later fence may be in force */
+	FENCE_EVENT_MORE,   /* network: the node has reported another address in the boot that is fenced */
 	FENCE_EVENT_LIFTED, /* network: the storage accepts it again, by a second action */
 	FENCE_EVENT_N,
 };

@@ -672,8 +672,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 	holder.disk_path = node ? node->node.disk_path : "";
 	holder.can_fence = entry && fence_is_possible(server, entry);
 	holder.can_power_fence = server->can_power_fence && node && !claim->other_machine &&
-				 str_eq(node->node.boot_id, claim->boot_id) &&
-				 server->can_power_fence(server, claim->node_id);
+				 server->can_power_fence(server, node, claim->boot_id);
 	holder.can_network_fence = server->can_network_fence && server->can_network_fence(server, claim);
 	holder.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC;
 	holder.disconnected_ms = node && !holder.is_connected ? node->node.disconnected_ms : 0;

@@ -41,7 +41,7 @@
 #define WHAT_BEGIN "Fences.Begin"
 #define WHAT_LIFT "Fences.Lift"
 
-enum { OBJECT_SIZE = 256, TEXT_SIZE = 512, LOOK_MS = 5000 };
+enum { OBJECT_SIZE = 256, TEXT_SIZE = 512, LOOK_MS = 5000, HEARTBEATS = 3 };
 
 typedef Holdfast__V1__Fence Fence;
 typedef Holdfast__V1__FenceClients Clients;
@@ -67,6 +67,7 @@ struct asked {
 
 struct fences {
 	struct server *server;
+	uint64_t began_us;	/* to lead */
 	sd_event_source *timer; /* owned; the next look at fences that are open */
 	struct test_list tests;
 };
@@ -128,6 +129,47 @@ struct fences_count fences_count(struct server *server)
 const Fence *fences_find(struct server *server, const char *node_id, const char *plugin_id)
 {
 	return find_fence(server, node_id, plugin_id);
+}
+
+/* Which boot the machine that is the node now was in last: after an identify that was taken back, the node's
+ * last boot is that of the other machine. */
+const char *fences_boot(const struct node *node)
+{
+	const struct past_boot *last = node->past_boots;
+
+	if (node->n_past_boots == 0 || !str_eq(last->id, node->boot_id) || last->machine[0] == '\0')
+		return node->boot_id;
+	for (uint32_t i = 1; i < node->n_past_boots; i++)
+		if (node_was_in_boot(node, node->past_boots[i].id))
+			return node->past_boots[i].id;
+	return node->boot_id;
+}
+
+int64_t fences_led_ms(const struct server *server)
+{
+	return (int64_t)((clock_monotonic_us() - server->fences->began_us) / USEC_PER_MSEC);
+}
+
+int64_t fences_grace_ms(const struct server *server)
+{
+	return FENCE_GRACE_MS +
+	       (int64_t)((server->config.etcd.lease_us + HEARTBEATS * server->config.heartbeat_us) /
+			 USEC_PER_MSEC);
+}
+
+/* The fencer's clock may be ahead: the proof is not of a time after its answer. */
+static int64_t proved_ms(const Fence *fence)
+{
+	return fence->status_ms < fence->answer_time_ms ? fence->status_ms : fence->answer_time_ms;
+}
+
+/* A former server may have heard a node that was connected to it until this one began to lead. */
+bool fences_heard_after(const struct server *server, const struct node_entry *node, const Fence *fence)
+{
+	bool was_connected = !node->session && node->node.disconnected_ms == 0;
+
+	return node->node.last_seen_ms > proved_ms(fence) ||
+	       (was_connected && server->started_ms > proved_ms(fence));
 }
 
 size_t fences_count_automatic(struct server *server, int64_t since_ms)
@@ -211,8 +253,8 @@ static enum status end_fence(struct server *server, const Fence *fence, enum fen
 /* --- orders --- */
 
 static enum status make_order(struct server *server, enum fence_order_action action, const char *fencer,
-			      const struct node *node, const char *who, struct fence_order *ret,
-			      struct error *err)
+			      const char *node_id, const char *boot_id, const char *who,
+			      struct fence_order *ret, struct error *err)
 {
 	*ret = (struct fence_order){.magic = FENCE_ORDER_MAGIC,
 				    .version = FENCE_ORDER_VERSION,
@@ -221,17 +263,15 @@ static enum status make_order(struct server *server, enum fence_order_action act
 	str_copy_text(ret->who, sizeof(ret->who), who);
 	if (str_copy(ret->cluster, sizeof(ret->cluster), server->config.cluster) < 0 ||
 	    str_copy(ret->fencer, sizeof(ret->fencer), fencer) < 0 ||
-	    str_copy(ret->node, sizeof(ret->node), node->id) < 0 ||
-	    !id_uuid_bytes(node->boot_id, ret->boot_id) ||
+	    str_copy(ret->node, sizeof(ret->node), node_id) < 0 || !id_uuid_bytes(boot_id, ret->boot_id) ||
 	    getrandom(ret->nonce, sizeof(ret->nonce), 0) != (ssize_t)sizeof(ret->nonce))
-		return error_set(err, STATUS_INTERNAL, 0, "cannot order a fence of node %s", node->id);
+		return error_set(err, STATUS_INTERNAL, 0, "cannot order a fence of node %s", node_id);
 	ticket_issuer_sign(server->issuer, ret, FENCE_ORDER_SIGNED_SIZE, ret->signature);
 	return STATUS_OK;
 }
 
 /* The order is durable before it is sent: fences_note_durable() sends it. */
-static enum status order_off(struct server *server, const Fence *fence, const struct node_entry *node,
-			     struct error *err)
+static enum status order_off(struct server *server, const Fence *fence, struct error *err)
 {
 	const struct fencer *fencer = fencers_for_node(server->fencers, fence->node_id);
 	struct fence_order order;
@@ -239,7 +279,8 @@ static enum status order_off(struct server *server, const Fence *fence, const st
 
 	if (!fencer)
 		return STATUS_OK; /* one may come */
-	TRY(make_order(server, FENCE_ORDER_OFF, fencer_name(fencer), &node->node, fence->by, &order, err));
+	TRY(make_order(server, FENCE_ORDER_OFF, fencer_name(fencer), fence->node_id, fence->boot_id,
+		       fence->by, &order, err));
 	draft.fencer = (char *)(uintptr_t)fencer_name(fencer);
 	draft.order = (ProtobufCBinaryData){.len = sizeof(order), .data = (uint8_t *)&order};
 	draft.not_after_ms = (int64_t)order.not_after_ms;
@@ -333,8 +374,8 @@ static bool ask_other(struct server *server, const Fence *fence, enum fence_even
 	if (event != FENCE_EVENT_REFUSED && event != FENCE_EVENT_FAILED)
 		return false; /* it may be about to answer */
 	fencer = fencers_other(server->fencers, fence->node_id, fence->fencer, fence->tried, fence->n_tried);
-	if (!fencer || make_order(server, FENCE_ORDER_OFF, fencer_name(fencer), &node->node, fence->by,
-				  &order, NULL) != STATUS_OK)
+	if (!fencer || make_order(server, FENCE_ORDER_OFF, fencer_name(fencer), fence->node_id,
+				  fence->boot_id, fence->by, &order, NULL) != STATUS_OK)
 		return false;
 	return try_other(server, fence, fencer_name(fencer), &order, why, NULL) == STATUS_OK;
 }
@@ -418,6 +459,34 @@ static bool is_connected_in(const struct node_entry *node, const char *boot_id)
 	return node->session && str_eq(node->session->boot_id, boot_id);
 }
 
+/* Ends a proof of a power fence that counts no longer: the server cannot know that it has heard nothing of
+ * the machine since then. */
+static enum status check_silence(struct server *server, const struct node_entry *node, const Fence *fence,
+				 struct error *err)
+{
+	if (fence->epoch != state_epoch(&server->state))
+		return end_fence(server, fence, FENCE_EVENT_HEARD,
+				 "the node was proved off before the server has lost history; ask again: "
+				 "holdfast node fence",
+				 err);
+	if (fences_heard_after(server, node, fence))
+		return end_fence(
+			server, fence, FENCE_EVENT_HEARD,
+			"the node was heard after it was proved off, or a former server may have heard it: "
+			"the switch may be another machine's, or the fencer's clock is behind; compare the "
+			"fencer's file with the machine, and see holdfast node fence --test",
+			err);
+	return STATUS_OK;
+}
+
+/* A power fence waits for the session to end. A proof from before this server began to lead waits for nodes
+ * that are alive to come back. */
+static bool must_wait(const struct server *server, const struct node_entry *node, const Fence *fence)
+{
+	return is_connected_in(node, fence->boot_id) ||
+	       (proved_ms(fence) <= server->started_ms && fences_led_ms(server) < fences_grace_ms(server));
+}
+
 /* The proof is durable. A node that is switched off may speak for itself as long as its session has not
  * ended; one that its storage refuses may be connected. */
 static enum status take_proof(struct server *server, const struct node_entry *node, const Fence *fence,
@@ -426,15 +495,6 @@ static enum status take_proof(struct server *server, const struct node_entry *no
 	Fence draft;
 	uint32_t n = 0;
 
-	if (!is_network(fence) && is_connected_in(node, fence->boot_id))
-		return STATUS_OK;
-	if (!is_network(fence) && node->node.last_seen_ms > fence->answer_time_ms)
-		return end_fence(
-			server, fence, FENCE_EVENT_HEARD,
-			"the node was heard after it was proved off: the switch may be another "
-			"machine's; compare the fencer's file with the machine, and see holdfast node "
-			"fence --test",
-			err);
 	if (node)
 		TRY(free_claims(server, node, fence, &n, err));
 	draft = *fence;
@@ -474,6 +534,7 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 static bool has_returned(const struct node_entry *node, const Fence *fence)
 {
 	return node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, fence->boot_id) &&
+	       node_past_boot(&node->node, node->node.boot_id) == 0 && /* else it is another machine's */
 	       (fence->machine[0] == '\0' || !node_machine_differs(fence->machine, node->node.machine));
 }
 
@@ -501,9 +562,12 @@ static enum status doubt(struct server *server, const struct node_entry *node, c
 	enum fence_state next = state_of(fence);
 	Fence draft = *fence;
 
-	if (!node || node->node.boot_id[0] == '\0' || node->is_unreported)
-		return STATUS_OK; /* it has not reported yet, or a person lets it in */
-	if (!str_eq(node->node.boot_id, fence->boot_id) && fence_is_in_force(state_of(fence))) {
+	if (!node || node->node.boot_id[0] == '\0' || node->is_unreported ||
+	    node_past_boot(&node->node, node->node.boot_id) != 0 ||
+	    node_machine_differs(fence->machine, node->node.machine))
+		return STATUS_OK; /* its machine has not reported yet, or a person lets it in */
+	if (fence_is_in_force(state_of(fence)) &&
+	    (!str_eq(node->node.boot_id, fence->boot_id) || state_of(fence) == FENCE_OFF)) {
 		(void)fence_step(state_of(fence), FENCE_EVENT_DOUBT, &next);
 		draft.boot_id = (char *)(uintptr_t)node->node.boot_id; /* only read */
 		draft.error = why;
@@ -514,6 +578,67 @@ static enum status doubt(struct server *server, const struct node_entry *node, c
 	stage(&change, &draft);
 	put_on_record(server, &change, &draft);
 	return change_commit(server, &change, NULL, NULL, err);
+}
+
+static bool has_address(const Fence *fence, const char *cidr)
+{
+	for (size_t i = 0; i < fence->n_cidrs; i++)
+		if (str_eq(fence->cidrs[i], cidr))
+			return true;
+	return false;
+}
+
+/* Has the node reported an address in the fenced boot that the fence lacks? */
+static bool lacks_address(const Fence *fence, const Clients *clients)
+{
+	for (size_t i = 0; i < clients->n_cidrs; i++)
+		if (!has_address(fence, clients->cidrs[i]))
+			return true;
+	return false;
+}
+
+/* Fences the node once more, with all addresses of @clients. */
+static enum status fence_more(struct server *server, const Fence *fence, const Clients *clients,
+			      struct error *err)
+{
+	static char why[] = "the node has reported another address in the boot that is fenced";
+	Fence draft = *fence;
+
+	draft.cidrs = clients->cidrs;
+	draft.n_cidrs = clients->n_cidrs;
+	draft.error = why;
+	draft.touched = true;
+	draft.n_tried = 0;
+	draft.not_after_ms = clock_realtime_ms() + FENCE_NETWORK_MAX_MS;
+	return advance(server, &draft, FENCE_EVENT_MORE, err);
+}
+
+/* An address that comes after the proof. One by which the node cannot be fenced is an alarm. */
+static enum status add_addresses(struct server *server, const Fence *fence, struct error *err)
+{
+	const Clients *clients;
+
+	if (fence_clients_find(server, fence->node_id, fence->plugin_id, fence->boot_id, &clients, NULL) !=
+		    STATUS_OK ||
+	    !lacks_address(fence, clients))
+		return STATUS_OK;
+	return fence_more(server, fence, clients, err);
+}
+
+/* The storage refuses the addresses that the node had when the fence began. */
+static enum status take_network_proof(struct server *server, const struct node_entry *node,
+				      const Fence *fence, struct error *err)
+{
+	const Clients *clients;
+	struct error why;
+
+	if (!node)
+		return take_proof(server, node, fence, err);
+	if (fence_clients_find(server, fence->node_id, fence->plugin_id, fence->boot_id, &clients, &why) !=
+	    STATUS_OK)
+		return end_fence(server, fence, FENCE_EVENT_HEARD, why.msg, err);
+	return lacks_address(fence, clients) ? fence_more(server, fence, clients, err)
+					     : take_proof(server, node, fence, err);
 }
 
 static enum status take_network_step(struct server *server, const struct node_entry *node,
@@ -542,8 +667,36 @@ static enum status take_network_step(struct server *server, const struct node_en
 		(void)ask_other(server, &draft, FENCE_EVENT_UNSURE, "its controller has left");
 	}
 	if (state_of(fence) == FENCE_OFF)
-		return take_proof(server, node, fence, err);
+		return take_network_proof(server, node, fence, err);
+	if (state_of(fence) == FENCE_RECORDED && node)
+		return add_addresses(server, fence, err);
 	return STATUS_OK;
+}
+
+/* The proof is of the machine that had the switch when the fence began, and of its boot. */
+static enum status take_power_step(struct server *server, const struct node_entry *node, const char *node_id,
+				   struct error *err)
+{
+	const Fence *fence = find_fence(server, node_id, "");
+
+	if (!node || !str_eq(fences_boot(&node->node), fence->boot_id))
+		return end_fence(server, fence, FENCE_EVENT_REBOOTED, "the node is in another boot", err);
+	if (!str_eq(fence->machine, node->node.machine))
+		return end_fence(server, fence, FENCE_EVENT_REBOOTED,
+				 "the node's machine is not the one for which it was begun; ask again: "
+				 "holdfast node fence",
+				 err);
+	TRY(check_time(server, fence, err));
+	fence = find_fence(server, node_id, "");
+	if (state_of(fence) == FENCE_ASKED)
+		return order_off(server, fence, err);
+	if (state_of(fence) != FENCE_OFF)
+		return STATUS_OK;
+	TRY(check_silence(server, node, fence, err));
+	fence = find_fence(server, node_id, "");
+	return state_of(fence) == FENCE_OFF && !must_wait(server, node, fence)
+		       ? take_proof(server, node, fence, err)
+		       : STATUS_OK;
 }
 
 static enum status take_step(struct server *server, const char *node_id, const char *plugin_id,
@@ -554,17 +707,8 @@ static enum status take_step(struct server *server, const char *node_id, const c
 
 	if (!fence)
 		return STATUS_OK;
-	if (is_network(fence))
-		return take_network_step(server, node, node_id, plugin_id, err);
-	if (!node || !str_eq(node->node.boot_id, fence->boot_id))
-		return end_fence(server, fence, FENCE_EVENT_REBOOTED, "the node is in another boot", err);
-	TRY(check_time(server, fence, err));
-	fence = find_fence(server, node_id, plugin_id);
-	if (state_of(fence) == FENCE_ASKED)
-		return order_off(server, fence, node, err);
-	if (state_of(fence) == FENCE_OFF)
-		return take_proof(server, node, fence, err);
-	return STATUS_OK;
+	return is_network(fence) ? take_network_step(server, node, node_id, plugin_id, err)
+				 : take_power_step(server, node, node_id, err);
 }
 
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
@@ -641,6 +785,9 @@ void fences_note_durable(struct server *server, struct change_object *objects, s
 		if (objects[i].kind == OBJECT_RECORD && !objects[i].is_deletion &&
 		    str_starts_with(objects[i].key, PREFIX_FENCE))
 			note_fence(server, (const void *)record->message);
+		else if (objects[i].kind == OBJECT_RECORD && !objects[i].is_deletion &&
+			 str_starts_with(objects[i].key, PREFIX_FENCE_CLIENTS))
+			drive_some(server, ((const Clients *)(const void *)record->message)->node_id);
 		else if (objects[i].kind == OBJECT_NODE)
 			drive_some(server, node->id);
 	}
@@ -884,19 +1031,20 @@ static enum status check_alive(const struct node_entry *node, const Holdfast__V1
  * claims there, or if a person insists; then a former machine that has claims. */
 static const char *boot_to_fence(const struct node_entry *node, const char *plugin_id, bool alive)
 {
+	const char *present = fences_boot(&node->node);
 	const char *former = NULL;
 	const struct claim_entry *entry;
 
 	LIST_FOREACH (entry, &node->claims, of_node) {
-		bool is_present = str_eq(entry->claim.boot_id, node->node.boot_id);
+		bool is_present = str_eq(entry->claim.boot_id, present);
 
 		if (entry->claim.state > CLAIM_UNPUBLISHING || !str_eq(entry->claim.plugin_id, plugin_id))
 			continue;
 		if (is_present && !node_is_connected(node))
-			return node->node.boot_id;
+			return present;
 		former = is_present ? former : entry->claim.boot_id;
 	}
-	return former && !alive ? former : node->node.boot_id;
+	return former && !alive ? former : present;
 }
 
 /* Can the storage of the plugin refuse the node in that boot? @ret its addresses. */
@@ -908,6 +1056,11 @@ static enum status check_network(struct server *server, const struct node_entry 
 
 	if (controller && str_eq(controller, node->id)) /* it does not fence itself */
 		controller = network_controller_after(server, plugin_id, controller);
+	if (node->is_unreported)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s has not reported in this epoch: it may use addresses that the "
+				 "server has forgotten; nothing was changed. See holdfast node attest",
+				 node->id);
 	TRY(fence_clients_find(server, node->id, plugin_id, boot_id, ret, err));
 	if (last && fence_clients_is_kept(last) &&
 	    (state_of(last) == FENCE_LIFTING || !fence_clients_is_own(last, *ret)))
@@ -954,7 +1107,7 @@ static void begin_fence(struct server *server, const struct node_entry *node, co
 
 	holdfast__v1__fence__init(ret);
 	ret->node_id = (char *)(uintptr_t)node->id; /* only read, as the others */
-	ret->boot_id = (char *)(uintptr_t)node->node.boot_id;
+	ret->boot_id = (char *)(uintptr_t)fences_boot(&node->node);
 	ret->machine = (char *)(uintptr_t)node->node.machine;
 	ret->epoch = state_epoch(&server->state);
 	ret->by = (char *)(uintptr_t)by;
@@ -1035,7 +1188,7 @@ static enum status handle_lift(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "node %.64s has no network fence at plugin '%.64s'", request->id,
 				 request->plugin_id);
-	if (node && str_eq(node->node.boot_id, fence->boot_id))
+	if (node && str_eq(fences_boot(&node->node), fence->boot_id))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"node %s was last seen in the boot that is fenced, and could write again: reboot "
@@ -1046,6 +1199,7 @@ static enum status handle_lift(struct server *server, struct rpc_call *call,
 				 "the fence of node %s is about to change; ask again", fence->node_id);
 	draft = *fence;
 	draft.state = (Holdfast__V1__FenceState)next;
+	draft.epoch = state_epoch(&server->state); /* a person has decided */
 	draft.modify_time_ms = clock_realtime_ms();
 	stage(&change, &draft);
 	audit_write(server, &change, call, WHAT_LIFT, name_object(fence, object), request->reason);
@@ -1068,7 +1222,7 @@ static enum status handle_fence(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
 				 request->plugin_id);
 	boot_id = request->plugin_id[0] != '\0' ? boot_to_fence(node, request->plugin_id, request->alive)
-						: node->node.boot_id;
+						: fences_boot(&node->node);
 	fence = find_fence(server, node->id, request->plugin_id);
 	if (fence && fence_is_open(state_of(fence)) && str_eq(fence->boot_id, boot_id))
 		return answer_asked(server, &nothing, call, node->id, request->plugin_id, err);
@@ -1126,7 +1280,7 @@ static enum status handle_test(struct server *server, struct rpc_call *call,
 	fencer = fencers_for_node(server->fencers, node->id);
 	if (!fencer)
 		return refuse_without_fencer(server, node->id, err);
-	TRY(make_order(server, FENCE_ORDER_TEST, fencer_name(fencer), &node->node,
+	TRY(make_order(server, FENCE_ORDER_TEST, fencer_name(fencer), node->id, fences_boot(&node->node),
 		       access_who(server, call, who), &order, err));
 	return begin_test(server->fences, call, fencer, &order, err);
 }
@@ -1149,7 +1303,7 @@ static void describe_stay(struct server *server, const Fence *fence, char ret[st
 			"the node is back in the boot that is fenced: the storage of plugin %s still "
 			"refuses it, and its claims are gone. Next: reboot node %s, which lifts the fence",
 			fence->plugin_id, fence->node_id);
-	else if (!node || !str_eq(node->node.boot_id, fence->boot_id))
+	else if (!node || !str_eq(fences_boot(&node->node), fence->boot_id))
 		(void)str_format(
 			ret, TEXT_SIZE,
 			"the node was purged, or is another machine now: the fence stays until a person "
@@ -1251,9 +1405,10 @@ DEFINE_READ_METHOD(fences_handle_list, list_method)
 
 /* --- the part --- */
 
-static bool can_power_fence(const struct server *server, const char *node_id)
+static bool can_power_fence(struct server *server, const struct node_entry *node, const char *boot_id)
 {
-	return server->fencers && fencers_for_node(server->fencers, node_id) != NULL;
+	return server->fencers && str_eq(fences_boot(&node->node), boot_id) &&
+	       fencers_for_node(server->fencers, node->id) != NULL;
 }
 
 static bool can_network_fence(struct server *server, const struct claim *claim)
@@ -1297,6 +1452,7 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	if (!fences)
 		return error_no_memory(err, "fences");
 	fences->server = server;
+	fences->began_us = clock_monotonic_us();
 	LIST_INIT(&fences->tests);
 	*ret = fences;
 	if (!server->fencers)

@@ -6,13 +6,16 @@
  * continues where this one was.
  *
  * A node that has a session in the boot that is fenced is not freed before the session has fallen silent: a
- * node that is heard after its proof shows that the switch is another machine's. */
+ * node that is heard after its proof shows that the switch is another machine's. A proof counts for the
+ * machine and the boot for which its fence was begun, and as long as the server knows that nothing was heard
+ * of that machine since. */
 
 #include "base/error.h"
 #include "rpc/server.h"
 #include "state/change.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +28,7 @@ enum {
 	FENCE_TEST_MAX_MS = 2 * 60 * 1000,
 	FENCE_NETWORK_MAX_MS = 2 * 60 * 1000, /* of all calls of a network fence */
 	FENCE_TRIES_MAX = 3,		      /* fencers or controllers of one fence */
+	FENCE_GRACE_MS = 30 * 1000, /* after this server began to lead, plus a lease and three heartbeats */
 };
 
 /** After the state was loaded: fences that are open continue. @ret owned by the caller, fences_free(). */
@@ -47,10 +51,22 @@ void fences_note_durable(struct server *server, struct change_object *objects, s
 const struct Holdfast__V1__Fence *fences_find(struct server *server, const char *node_id,
 					      const char *plugin_id);
 
+struct node;
+struct node_entry;
+
+/** The boot that a fence of @node is about, borrowed: the last one of the machine that it is now. */
+const char *fences_boot(const struct node *node);
+
+/** May the node have been heard after the moment for which a power fence has proved it off? */
+bool fences_heard_after(const struct server *server, const struct node_entry *node,
+			const struct Holdfast__V1__Fence *fence);
+
+/** For how long this server leads, and after how long nodes that are alive have come back to it. */
+int64_t fences_led_ms(const struct server *server);
+int64_t fences_grace_ms(const struct server *server);
+
 /** Fences that the server has begun by itself since @since_ms. */
 size_t fences_count_automatic(struct server *server, int64_t since_ms);
-
-struct node_entry;
 
 /** Can the storage of the plugin refuse @node in its boot? STATUS_FAILED_PRECONDITION has the cause. */
 enum status fences_check_network(struct server *server, const struct node_entry *node, const char *plugin_id,

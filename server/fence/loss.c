@@ -33,7 +33,7 @@
 
 #define WHAT_SET "Fences.SetAutomatic"
 
-enum { REASON_SIZE = 512, POLICY_SIZE = 192, MINUTE_MS = 60000, HEARTBEATS = 3 };
+enum { REASON_SIZE = 512, POLICY_SIZE = 192, MINUTE_MS = 60000 };
 
 struct lost {
 	LIST_ENTRY(lost) of_losses;
@@ -44,7 +44,6 @@ LIST_HEAD(lost_list, lost);
 
 struct losses {
 	struct server *server;
-	uint64_t began_us;	/* to lead */
 	sd_event_source *timer; /* owned; while a node is lost */
 	struct lost_list list;
 };
@@ -89,7 +88,8 @@ static bool read_wish(struct server *server, const struct node_entry *node, cons
 	const Holdfast__V1__VolumeDetail *detail;
 	const struct alloc *holder;
 
-	if (entry->claim.state > CLAIM_UNPUBLISHING || !str_eq(entry->claim.boot_id, node->node.boot_id))
+	if (entry->claim.state > CLAIM_UNPUBLISHING ||
+	    !str_eq(entry->claim.boot_id, fences_boot(&node->node)))
 		return false;
 	detail = volume_detail_of(server, &entry->volume->volume);
 	of_holder = read_holder(server, &entry->claim, &holder);
@@ -154,14 +154,14 @@ static void add_last_fence(struct server *server, const struct node_entry *node,
 	const Holdfast__V1__Fence *fence = fences_find(server, node->id, plugin_id);
 
 	facts->since_last_ms = -1;
-	if (!fence || !str_eq(fence->boot_id, node->node.boot_id))
+	if (!fence || !str_eq(fence->boot_id, fences_boot(&node->node)))
 		return;
 	facts->is_open = fence_is_open((enum fence_state)fence->state);
 	facts->was_contradicted = plugin_id[0] == '\0' &&
 				  fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
 				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF &&
 				  (fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED ||
-				   node->node.last_seen_ms > fence->answer_time_ms);
+				   fences_heard_after(server, node, fence));
 	facts->since_last_ms = clock_realtime_ms() - fence->modify_time_ms;
 }
 
@@ -169,7 +169,7 @@ static bool can_fence(struct server *server, const struct node_entry *node, cons
 {
 	if (plugin_id[0] != '\0')
 		return fences_check_network(server, node, plugin_id, NULL) == STATUS_OK;
-	return server->can_power_fence && server->can_power_fence(server, node->id);
+	return server->can_power_fence && server->can_power_fence(server, node, fences_boot(&node->node));
 }
 
 static struct fence_auto_facts facts_of(const struct losses *losses, const struct node_entry *node,
@@ -185,10 +185,8 @@ static struct fence_auto_facts facts_of(const struct losses *losses, const struc
 		.has_fencer = can_fence(server, node, wish->plugin_id),
 		.away_ms = clock_realtime_ms() - nodes_disconnected_ms(server, node),
 		.after_ms = wish->after_ms,
-		.led_ms = (int64_t)((clock_monotonic_us() - losses->began_us) / USEC_PER_MSEC),
-		.grace_ms = LOSS_GRACE_MS + (int64_t)((server->config.etcd.lease_us +
-						       HEARTBEATS * server->config.heartbeat_us) /
-						      USEC_PER_MSEC),
+		.led_ms = fences_led_ms(server),
+		.grace_ms = fences_grace_ms(server),
 		.n_connected = server->state.n_connected,
 		.n_nodes = server->state.n_nodes,
 		.retry_ms = LOSS_RETRY_MS,
@@ -482,7 +480,6 @@ enum status losses_new(struct server *server, struct losses **ret, struct error 
 	if (!losses)
 		return error_no_memory(err, "lost nodes");
 	losses->server = server;
-	losses->began_us = clock_monotonic_us();
 	LIST_INIT(&losses->list);
 	*ret = losses;
 	entry = records_from(&server->state.records, "");

@@ -16,7 +16,6 @@ struct losses;
 struct server;
 
 enum {
-	LOSS_GRACE_MS = 30 * 1000, /* after this server began to lead, plus a lease and three heartbeats */
 	LOSS_RETRY_MS = 60 * 1000, /* after a fence that proved nothing */
 	LOSS_LOOK_MS = 1000,
 	LOSS_PLANS_MAX = 1000, /* that are shown */

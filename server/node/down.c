@@ -36,6 +36,8 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 	*node = entry->node;
 	node->status = NODE_DOWN;
 	node->disconnected_ms = nodes_disconnected_ms(server, entry);
+	if (entry->node.disconnected_ms == 0) /* a former server may have heard it until then */
+		node->last_seen_ms = node->disconnected_ms;
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s", entry->id);
 	audit_silent(server, &change, NULL, "Nodes.Down", object, "not connected for too long");

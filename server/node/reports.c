@@ -863,13 +863,15 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 static enum status take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
 			      struct error *err)
 {
-	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+	struct node_entry *node = state_node(&session->server->state, session->node_id);
 	bool is_known = node && node_is_registered(node);
 	char known_boot[UUID_TEXT_SIZE];
 
 	TRY(check_hello(session, hello, err));
-	if (is_known)
+	if (is_known) {
 		TRY(check_machine(session, node, hello, err));
+		node->node.last_seen_ms = clock_realtime_ms(); /* it runs, also if it is refused below */
+	}
 	if (is_known)
 		TRY(check_rival(session, node, hello->boot_id, err));
 	TRY(history_check(session, hello->mark, err));

@@ -40,7 +40,7 @@ static const char *const fence_states[FENCE_STATE_N] = {
 #undef N
 #define N(name) [FENCE_EVENT_##name] = #name
 static const char *const fence_events[FENCE_EVENT_N] = {
-	N(SENT), N(PROVED), N(NEXT), N(REFUSED), N(FAILED), N(UNSURE), N(EXPIRED), N(HEARD), N(RECORDED), N(REBOOTED), N(RETURNED), N(LIFT), N(DOUBT), N(LIFTED),
+	N(SENT), N(PROVED), N(NEXT), N(REFUSED), N(FAILED), N(UNSURE), N(EXPIRED), N(HEARD), N(RECORDED), N(REBOOTED), N(RETURNED), N(LIFT), N(DOUBT), N(MORE), N(LIFTED),
 };
 #undef N
 #define N(name) [ALLOC_##name] = #name

@@ -132,8 +132,8 @@ TEST(a_network_fence_is_in_force_until_the_node_has_returned)
 		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 		event = (enum fence_event)((seed >> 33) % FENCE_EVENT_N);
 		/* of power fences; and a refusal of one that has touched something is a failure */
-		if (event == FENCE_EVENT_REBOOTED || event == FENCE_EVENT_HEARD ||
-		    event == FENCE_EVENT_REFUSED || !fence_step(now, event, &now))
+		if (event == FENCE_EVENT_REBOOTED || event == FENCE_EVENT_REFUSED ||
+		    !fence_step(now, event, &now))
 			continue;
 		may_refuse |= now == FENCE_SENT;
 		has_returned |= event == FENCE_EVENT_RETURNED || event == FENCE_EVENT_LIFT;
@@ -147,6 +147,18 @@ TEST(a_network_fence_is_in_force_until_the_node_has_returned)
 			now = FENCE_ASKED;
 			may_refuse = has_returned = false;
 		}
+	}
+}
+
+TEST(an_address_that_comes_after_the_proof_needs_a_proof_of_its_own)
+{
+	for (unsigned int from = 0; from < FENCE_STATE_N; from++) {
+		bool is_proved = from == FENCE_OFF || from == FENCE_RECORDED;
+		enum fence_state now = (enum fence_state)from;
+
+		assert_true(fence_step(now, FENCE_EVENT_MORE, &now));
+		assert_int_equal(now, is_proved ? FENCE_SENT : from);
+		assert_false(is_proved && fence_step(now, FENCE_EVENT_RECORDED, &now));
 	}
 }
 

@@ -441,6 +441,30 @@ WORLD_TEST(a_server_that_has_lost_history_lifts_no_fence_of_the_boot_that_is_rep
 	assert_false(is_fenced(f));
 }
 
+static void put_older(struct fixture *f, enum fence_state state)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__Fence older = *fence_of(f);
+
+	older.state = (Holdfast__V1__FenceState)state;
+	older.epoch++; /* not that of the store */
+	change_put_record(&change, PREFIX_FENCE "n1/" CSI_PLUGIN, &older.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+}
+
+/* The storage may accept the node since then. */
+WORLD_TEST(a_proof_from_before_a_restore_frees_nothing)
+{
+	lose(f, &f->n1);
+	f->plugin.hides_fences = true;
+	must_fence(f);
+	wait_for(f, FENCE_FAILED);
+	put_older(f, FENCE_OFF);
+	assert_true(is_in(f, FENCE_UNKNOWN));
+	assert_kept(f);
+}
+
 /* The storage may have carried it out without a proof. */
 WORLD_TEST(a_fence_that_failed_is_lifted_as_well)
 {
@@ -595,6 +619,127 @@ WORLD_TEST(a_fence_after_an_identify_is_one_of_the_first_machine)
 	assert_succeeds(identify(f, "n1", MACHINE_1, &err), err);
 	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
 	wait_for(f, FENCE_LIFTED);
+}
+
+/* n1 on the machine @machine comes in @boot_id, and is refused. */
+static void knock(struct fixture *f, const char *machine, const char *boot_id)
+{
+	if (f->n1.stream)
+		lose(f, &f->n1);
+	f->n1.machine = machine;
+	fake_node_connect(&f->n1, "n1", boot_id, NULL, 0);
+}
+
+static void identify_as(struct fixture *f, const char *machine, const char *boot_id)
+{
+	struct error err;
+
+	knock(f, machine, boot_id);
+	assert_succeeds(identify(f, "n1", machine, &err), err);
+}
+
+/* Another machine is n1 for a while, with an address of its own. Then the first one is n1 again, and has
+ * never been rebooted. */
+static void identify_there_and_back(struct fixture *f)
+{
+	f->n1.csi.clients[0] = CIDR_9;
+	identify_as(f, MACHINE_2, BOOT_2);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.boot_id, BOOT_2);
+	f->n1.csi.clients[0] = CIDR_1;
+	identify_as(f, MACHINE_1, BOOT_1);
+	settle(f);
+}
+
+static void show_machine(struct fixture *f)
+{
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+}
+
+/* The last boot of the node is that of the other machine. */
+WORLD_TEST(an_identify_that_is_taken_back_lifts_no_fence)
+{
+	struct error err;
+
+	show_machine(f);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	identify_there_and_back(f);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	assert_error(fence_as(f, &(const struct wanted){.lift = true}, &err), STATUS_FAILED_PRECONDITION, err,
+		     "last seen in the boot that is fenced");
+	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0); /* it is rebooted */
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
+}
+
+/* The node does not remember so many boots: the last one is still another machine's. */
+WORLD_TEST(a_boot_that_is_over_lifts_no_fence)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct node node;
+
+	show_machine(f);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	identify_there_and_back(f);
+	node = state_node(&f->server->state, "n1")->node;
+	node.n_past_boots = 1;
+	change_put_node(&change, &node);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+}
+
+/* It would cut off the other machine, and say that it was the first one. */
+WORLD_TEST(a_node_whose_identify_was_taken_back_is_not_fenced_by_the_other_machines_addresses)
+{
+	struct error err;
+
+	show_machine(f);
+	identify_there_and_back(f);
+	(void)fence(f, &err);
+	settle(f);
+	assert_false(model_plugin_is_fenced(&f->plugin, CIDR_9));
+	assert_true(!fence_of(f) || str_eq(fence_of(f)->boot_id, BOOT_1));
+}
+
+/* The fence that the server has forgotten may be of a later boot of the first machine, which has not come
+ * yet. A person ends it. */
+WORLD_TEST(after_a_restore_a_fence_waits_for_its_own_machine)
+{
+	show_machine(f);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	identify_as(f, MACHINE_2, BOOT_2);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	put_older(f, FENCE_RECORDED);
+	assert_string_equal(fence_of(f)->boot_id, BOOT_1);
+	identify_as(f, MACHINE_1, BOOT_3);
+	settle(f);
+	assert_true(is_in(f, FENCE_RECORDED)); /* the boot of the other machine is over, and not its own */
+	fake_node_connect(&f->n1, "n1", BOOT_3, NULL, 0);
+	settle(f);
+	assert_true(is_in(f, FENCE_UNKNOWN) && is_fenced(f));
+	assert_string_equal(fence_of(f)->boot_id, BOOT_3);
+}
+
+WORLD_TEST(a_person_lifts_a_fence_of_before_a_restore)
+{
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	put_older(f, FENCE_RECORDED);
+	assert_int_equal(fence_as(f, &(const struct wanted){.lift = true}, NULL), STATUS_OK);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f));
 }
 
 /* --- the server --- */
@@ -824,6 +969,101 @@ WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 	assert_false(fence_clients_warning(f->server, warning));
 	must_fence(f);
 	wait_for(f, FENCE_RECORDED);
+}
+
+/* n1 is connected, and the storage works on its fence. */
+static void fence_in_flight(struct fixture *f)
+{
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD_DONE, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+}
+
+static bool is_fenced_whole(struct fixture *f)
+{
+	return is_fenced(f) && model_plugin_is_fenced(&f->plugin, CIDR_9);
+}
+
+WORLD_TEST(an_address_that_is_reported_during_a_fence_is_fenced_before_claims_are_freed)
+{
+	fence_in_flight(f);
+	report(f, &f->n1, CIDR_9);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD_DONE, 1, STATUS_OK);
+	fake_node_answer(&f->n2);
+	UNTIL(f, f->plugin.calls[CALL(FENCE_NETWORK)] == 2);
+	settle(f);
+	assert_true(is_in(f, FENCE_SENT));
+	assert_kept(f);
+	fake_node_answer(&f->n2);
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced_whole(f));
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NETWORK_FENCE);
+}
+
+WORLD_TEST(an_address_that_cannot_be_fenced_keeps_the_claims_of_a_fence_in_flight)
+{
+	fence_in_flight(f);
+	report(f, &f->n1, "192.0.2.0/23");
+	fake_node_answer(&f->n2);
+	wait_for(f, FENCE_FAILED);
+	assert_kept(f);
+	assert_contains(fence_of(f)->error, "larger than a /24");
+}
+
+/* Its mount writes from there. */
+WORLD_TEST(an_address_that_is_reported_in_the_fenced_boot_is_fenced_as_well)
+{
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	settle(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 1);
+	report(f, &f->n1, CIDR_9);
+	UNTIL(f, model_plugin_is_fenced(&f->plugin, CIDR_9));
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced_whole(f));
+	assert_int_equal(fence_of(f)->freed, 1);
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(f, FENCE_LIFTED);
+	assert_false(is_fenced(f) || model_plugin_is_fenced(&f->plugin, CIDR_9));
+}
+
+/* Nothing proves that the storage refuses it: that is an alarm. */
+WORLD_TEST(an_address_that_no_controller_fences_is_an_alarm)
+{
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	settle(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_NOT_HERE, 1, STATUS_OK);
+	report(f, &f->n1, CIDR_9);
+	wait_for(f, FENCE_FAILED); /* not refused: it is in force for the others */
+	assert_int_equal(metric_of(f, "fences_unproved"), 1);
+	assert_int_equal(metric_of(f, "network_fences_in_force"), 1);
+}
+
+/* After a restore: the server may have forgotten addresses. */
+WORLD_TEST(a_node_that_has_not_reported_in_this_epoch_is_not_fenced_by_its_addresses)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct error err;
+	struct node node;
+
+	lose(f, &f->n1);
+	node = state_node(&f->server->state, "n1")->node;
+	node.report_wanted = true;
+	change_put_node(&change, &node);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "has not reported in this epoch");
+	assert_null(fence_of(f));
+	assert_kept(f);
 }
 
 WORLD_TEST(a_node_that_has_reported_no_address_in_this_boot_is_not_fenced)
@@ -1150,7 +1390,7 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	fake_node_send_fingerprint(&f->n2);
 	want_fence(f);
 	run_for(f->event,
-		LOSS_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) + 3000);
+		FENCE_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) + 3000);
 	lose(f, &f->n1);
 	run_for(f->event, AFTER_MS + 2 * LOSS_LOOK_MS);
 	assert_null(fence_of(f));
@@ -1219,7 +1459,7 @@ WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connect
 	want_fence(f);
 	lose(f, &w->n3);
 	lose(f, &f->n1);
-	run_for(f->event, LOSS_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
+	run_for(f->event, FENCE_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
 				  AFTER_MS + 3000);
 	plan = plan_of(f);
 	assert_int_equal(plan->n_plans, 1);

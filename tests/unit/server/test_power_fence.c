@@ -13,6 +13,7 @@
 #include "fence/loss.h"
 #include "model/fence.h"
 #include "model/fence_order.h"
+#include "node/down.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "ticket/ticket.h"
@@ -108,6 +109,24 @@ static const struct fence_order *strand(struct world *w)
 	must_fence(w->f, false);
 	UNTIL(w->f, w->f1.n == 1);
 	return &w->f1.orders[0];
+}
+
+static void start_again(struct world *w)
+{
+	if (w->f1.stream)
+		disconnect_fencer(w, &w->f1);
+	caller_release(&w->f1.caller);
+	caller_release(&w->f2.caller);
+	restart(w->f);
+	caller_init(&w->f1.caller, w->f, "holdfast://c1/fencer/f1", NULL);
+	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
+}
+
+/* Past the grace of a server that has just begun to lead. */
+static void lead_long(struct fixture *f)
+{
+	run_for(f->event, FENCE_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
+				  3 * (unsigned int)(f->server->config.heartbeat_us / USEC_PER_MSEC));
 }
 
 static void claim_db(struct fake_node *node)
@@ -211,10 +230,55 @@ WORLD_TEST(a_node_that_is_heard_after_its_proof_keeps_its_claims)
 	wait_for(w->f, FENCE_OFF);
 	unit_clock_advance(10 * USEC_PER_MSEC);
 	fake_node_send_heartbeat(&w->f->n1); /* the switch was another machine's */
+	run_for(w->f->event, 6000);
+	assert_non_null(
+		w->f->n1.stream); /* it is stored while the node is connected: a new leader knows it */
+	assert_true(is_in(w->f, FENCE_FAILED));
+	assert_non_null(strstr(fence_of(w->f)->error, "heard after it was proved off"));
+	start_again(w);
+	lead_long(w->f);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* n1 is back for a moment, after the fencer has proved it off, and before the fencer answers. */
+static Holdfast__V1__FenceAnswer hear_before_the_answer(struct world *w)
+{
+	Holdfast__V1__FenceAnswer answer;
+
+	(void)strand(w);
+	answer = fake_fencer_proof();
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	lose(w->f, &w->f->n1);
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	return answer;
+}
+
+WORLD_TEST(a_node_that_was_heard_before_a_late_answer_keeps_its_claims)
+{
+	const Holdfast__V1__FenceAnswer answer = hear_before_the_answer(w);
+
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+WORLD_TEST(a_fencers_clock_that_is_ahead_makes_no_proof_younger_than_its_answer)
+{
+	Holdfast__V1__FenceAnswer answer;
+
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	answer = fake_fencer_proof();
+	answer.status_ms += 60000;
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	wait_for(w->f, FENCE_OFF);
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	fake_node_send_heartbeat(&w->f->n1);
 	run_idle(w->f->event);
 	lose(w->f, &w->f->n1);
 	wait_for(w->f, FENCE_FAILED);
-	assert_non_null(strstr(fence_of(w->f)->error, "heard after it was proved off"));
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
@@ -244,17 +308,6 @@ WORLD_TEST(a_fence_in_flight_is_asked_for_once)
 	fake_fencer_prove(&w->f1, order);
 	fake_fencer_prove(&w->f1, order);
 	wait_for(w->f, FENCE_RECORDED);
-}
-
-static void start_again(struct world *w)
-{
-	if (w->f1.stream)
-		disconnect_fencer(w, &w->f1);
-	caller_release(&w->f1.caller);
-	caller_release(&w->f2.caller);
-	restart(w->f);
-	caller_init(&w->f1.caller, w->f, "holdfast://c1/fencer/f1", NULL);
-	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
 }
 
 WORLD_TEST(a_server_that_starts_again_continues_a_fence)
@@ -290,20 +343,101 @@ WORLD_TEST(a_server_that_starts_again_orders_a_fence_that_was_asked_for)
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
 
-/* The server dies after the proof is durable, and before a claim is freed. */
+/* A proof of the time before this server began to lead, in the state in which a former one has left it. */
+static void leave_proof(struct world *w)
+{
+	Holdfast__V1__Fence proved = *fence_of(w->f);
+
+	proved.state = HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OFF;
+	proved.off = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE;
+	proved.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF;
+	proved.off_ms = proved.status_ms = proved.answer_time_ms = w->f->server->started_ms;
+	put(w->f, PREFIX_FENCE "n1", &proved.base);
+}
+
+/* n1 is away, and the server has begun to lead after the proof. */
+static void lead_after_the_proof(struct world *w)
+{
+	(void)strand(w);
+	start_again(w);
+	leave_proof(w);
+	start_again(w);
+	assert_true(is_in(w->f, FENCE_OFF));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* The server dies after the proof is durable, and before a claim is freed. Nodes that are alive have the
+ * time to come back. */
 WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
+{
+	lead_after_the_proof(w);
+	run_for(w->f->event, FENCE_GRACE_MS);
+	assert_true(is_in(w->f, FENCE_OFF));
+	lead_long(w->f);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(w->f1.n, 1);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+WORLD_TEST(a_node_that_comes_back_to_a_new_leader_refutes_the_proof_of_the_former_one)
+{
+	lead_after_the_proof(w);
+	run_for(w->f->event, FENCE_GRACE_MS);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	wait_for(w->f, FENCE_FAILED);
+	lose(w->f, &w->f->n1);
+	lead_long(w->f);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* When the server heard it is known to that server only. */
+WORLD_TEST(a_node_that_was_connected_as_the_server_ended_is_not_freed_by_an_earlier_proof)
 {
 	fake_fencer_connect(&w->f1, "");
 	must_fence(w->f, true);
 	UNTIL(w->f, w->f1.n == 1);
 	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
 	wait_for(w->f, FENCE_OFF);
-	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	unit_clock_advance(10 * USEC_PER_MSEC);
 	start_again(w);
+	wait_for(w->f, FENCE_FAILED);
+	lead_long(w->f);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* The answer comes after the node is down: that has another time than the end of its session. */
+WORLD_TEST(a_node_that_is_down_is_not_freed_by_a_proof_from_before_the_server_began)
+{
+	Holdfast__V1__FenceAnswer answer;
+
 	fake_fencer_connect(&w->f1, "");
-	wait_for(w->f, FENCE_RECORDED);
-	assert_int_equal(w->f1.n, 1);
-	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	answer = fake_fencer_proof();
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	start_again(w);
+	w->f->server->config.node_down_after_us = 0;
+	node_down_rearm(w->f->server);
+	UNTIL(w->f, state_node(&w->f->server->state, "n1")->node.status == NODE_DOWN);
+	assert_true(state_node(&w->f->server->state, "n1")->node.disconnected_ms != 0);
+	fake_fencer_connect(&w->f1, "");
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	lead_long(w->f);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+WORLD_TEST(a_proof_from_before_a_restore_frees_nothing)
+{
+	Holdfast__V1__Fence older;
+
+	lead_after_the_proof(w);
+	older = *fence_of(w->f);
+	older.epoch++; /* not that of the store */
+	put(w->f, PREFIX_FENCE "n1", &older.base);
+	lead_long(w->f);
+	assert_true(is_in(w->f, FENCE_FAILED));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
 WORLD_TEST(a_node_that_is_back_in_another_boot_overtakes_its_fence)
@@ -700,13 +834,6 @@ static const char *plan_of(struct fixture *f)
 	return text;
 }
 
-/* Past the grace of a server that has just begun to lead. */
-static void lead_long(struct fixture *f)
-{
-	run_for(f->event, LOSS_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
-				  3 * (unsigned int)(f->server->config.heartbeat_us / USEC_PER_MSEC));
-}
-
 WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 {
 	w->f->server->config.heartbeat_us = USEC_PER_SEC;
@@ -742,13 +869,18 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 #define MACHINE_1 "11111111111111111111111111111111"
 #define MACHINE_2 "22222222222222222222222222222222"
 
-static void hello_as(struct world *w, const char *machine)
+static void hello_in(struct world *w, const char *machine, const char *boot_id)
 {
 	if (w->f->n1.stream)
 		lose(w->f, &w->f->n1);
 	w->f->n1.machine = machine;
-	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&w->f->n1, "n1", boot_id, NULL, 0);
 	run_idle(w->f->event);
+}
+
+static void hello_as(struct world *w, const char *machine)
+{
+	hello_in(w, machine, BOOT_1);
 }
 
 /* The switch may be that of the new machine, which has not connected yet. */
@@ -769,6 +901,86 @@ WORLD_TEST(the_switch_of_a_nodes_new_machine_frees_nothing_of_the_first_one)
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 	assert_int_equal(fence_of(w->f)->freed, 0);
+}
+
+/* n1 becomes @machine, which is refused first. */
+static void identify_as(struct world *w, const char *machine, const char *boot_id)
+{
+	struct error err;
+
+	hello_in(w, machine, boot_id);
+	assert_succeeds(identify(w->f, "n1", machine, &err), err);
+}
+
+/* The fencer's file has the switch of the machine that was the node for a while. */
+WORLD_TEST(the_switch_of_a_machine_that_is_the_node_no_more_frees_nothing_of_the_first_one)
+{
+	static const bool answers_first[] = {false, true};
+
+	hello_as(w, MACHINE_1);
+	fake_fencer_connect(&w->f1, "");
+	for (size_t i = 0; i < ARRAY_SIZE(answers_first); i++) {
+		Holdfast__V1__FenceAnswer unsure = V1(fence_answer, .unsure = true);
+
+		identify_as(w, MACHINE_2, BOOT_2);
+		must_fence(w->f, false);
+		UNTIL(w->f, w->f1.n == i + 1);
+		if (answers_first[i]) {
+			fake_fencer_answer(&w->f1, &w->f1.orders[i], &unsure);
+			wait_for(w->f, FENCE_UNKNOWN);
+		}
+		identify_as(w, MACHINE_1, BOOT_1);
+		fake_fencer_prove(&w->f1, &w->f1.orders[i]);
+		wait_for(w->f, FENCE_OVERTAKEN);
+		assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	}
+}
+
+/* The machine that was the node for a while has connected: the last boot of the node is its boot. */
+static void take_back(struct world *w)
+{
+	hello_as(w, MACHINE_1);
+	identify_as(w, MACHINE_2, BOOT_2);
+	hello_in(w, MACHINE_2, BOOT_2);
+	assert_string_equal(state_node(&w->f->server->state, "n1")->node.boot_id, BOOT_2);
+	identify_as(w, MACHINE_1, BOOT_1);
+	run_idle(w->f->event);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_UNPUBLISHING); /* its work is over */
+}
+
+WORLD_TEST(a_fence_after_an_identify_that_was_taken_back_is_of_the_first_machines_boot)
+{
+	want_fence(w->f);
+	take_back(w);
+	assert_string_not_equal(plan_of(w->f), ""); /* also the server fences it by itself */
+	fake_fencer_connect(&w->f1, "");
+	assert_non_null(strstr(why(w->f), "holdfast node fence n1"));
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	assert_string_equal(fence_of(w->f)->boot_id, BOOT_1);
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+/* It must be rebooted before it connects, and writes until then. */
+WORLD_TEST(a_machine_that_is_refused_after_its_proof_keeps_its_claims)
+{
+	Holdfast__V1__FenceAnswer answer;
+
+	take_back(w);
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	answer = fake_fencer_proof();
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	hello_as(w, MACHINE_1);
+	assert_null(w->f->n1.stream);
+	unit_clock_advance(10 * USEC_PER_MSEC);
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_UNPUBLISHING);
 }
 
 /* The allocation that holds db wants this, as it was submitted. */
