@@ -115,6 +115,8 @@ CLUSTER_TEST(a_full_namespace_gets_no_new_job_and_others_do)
 	assert_int_equal(register_volume(f, &f->operator, & err), STATUS_RESOURCE_EXHAUSTED);
 	s.job.namespace_ = text("team");
 	assert_int_equal(run(f, &s, NULL), 1);
+	assert_true(warning_text(f->server, WARNING_NAMESPACES, warning));
+	assert_non_null(strstr(warning, "namespace default takes "));
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
