@@ -520,7 +520,8 @@ static enum status fill_known(struct call *call, Holdfast__V1__PurgeNodeRequest 
 	call->is_over = call_has(call, OPT_DRY_RUN);
 	if (call->is_over)
 		return print_dry_purge(call->inv, answer, err);
-	(void)str_format(question, sizeof(question), "Forget node %s%s?", request->id,
+	(void)str_format(question, sizeof(question),
+			 "Forget node %s, and what it holds and did not report%s?", request->id,
 			 request->keep_certificate ? "" : ", and revoke its certificates");
 	return value_confirm(call->inv, question, err);
 }

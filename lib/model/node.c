@@ -40,7 +40,7 @@ int64_t node_past_boot(const struct node *node, const char *boot_id)
 	return 0;
 }
 
-static void end_boot(struct node *node, const char *machine, int64_t now_ms)
+static void end_boot(struct node *node, bool replaced, int64_t now_ms)
 {
 	struct past_boot *newest = node->past_boots;
 	uint32_t kept = node->n_past_boots;
@@ -50,27 +50,29 @@ static void end_boot(struct node *node, const char *machine, int64_t now_ms)
 	if (kept == NODE_PAST_BOOTS_MAX)
 		kept--;
 	memmove(newest + 1, newest, kept * sizeof(*newest));
-	*newest = (struct past_boot){.ended_ms = now_ms};
+	*newest = (struct past_boot){.ended_ms = now_ms, .replaced = replaced};
 	memcpy(newest->id, node->boot_id, sizeof(newest->id));
-	(void)str_copy(newest->machine, sizeof(newest->machine), machine);
+	(void)str_copy(newest->machine, sizeof(newest->machine), node->machine);
 	node->n_past_boots = kept + 1;
 }
 
 void node_end_boot(struct node *node, int64_t now_ms)
 {
-	end_boot(node, "", now_ms);
+	end_boot(node, false, now_ms);
 }
 
 static bool is_boot_of(const struct past_boot *boot, const char *boot_id, const char *machine)
 {
-	return str_eq(boot->id, boot_id) && str_eq(boot->machine, machine);
+	return str_eq(boot->id, boot_id) && boot->machine[0] != '\0' && machine[0] != '\0' &&
+	       !node_machine_differs(boot->machine, machine);
 }
 
 void node_replace_machine(struct node *node, const char *machine, int64_t now_ms)
 {
-	end_boot(node, node->machine, now_ms);
+	end_boot(node, true, now_ms);
 	(void)str_copy(node->machine, sizeof(node->machine), machine);
-	if (node->n_past_boots == 0 || !is_boot_of(&node->past_boots[0], node->boot_id, machine))
+	if (node->n_past_boots == 0 || !node->past_boots[0].replaced ||
+	    !is_boot_of(&node->past_boots[0], node->boot_id, machine))
 		return;
 	node->n_past_boots--;
 	memmove(node->past_boots, node->past_boots + 1, node->n_past_boots * sizeof(*node->past_boots));

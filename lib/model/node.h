@@ -118,7 +118,8 @@ struct node_plugin {
 struct past_boot {
 	char id[UUID_TEXT_SIZE];
 	int64_t ended_ms;		    /* when that became known */
-	char machine[NODE_MACHINE_MAX + 1]; /* it ended as another machine became the node; else empty */
+	char machine[NODE_MACHINE_MAX + 1]; /* that was in it; empty: not known */
+	bool replaced;			    /* it ended as another machine became the node */
 };
 
 struct drain {
@@ -200,8 +201,7 @@ void node_end_boot(struct node *node, int64_t now_ms);
  * before, and no other boot was reported since, its boot goes on. */
 void node_replace_machine(struct node *node, const char *machine, int64_t now_ms);
 
-/** Is the node the machine that was in the boot @boot_id? Known are the current boot, and those that ended as
- * another machine became the node. */
+/** Is the node the machine that was in the boot @boot_id? Known are the current boot and the past ones. */
 bool node_was_in_boot(const struct node *node, const char *boot_id);
 
 /** "ID" or "ID+HARDWARE", each of 32 hexadecimal digits: the machine in a hello. */

@@ -359,6 +359,7 @@ static const struct field_map past_boot_fields[] = {
 	STRING(struct past_boot, id),
 	NUMBER(struct past_boot, ended_ms),
 	STRING(struct past_boot, machine),
+	NUMBER(struct past_boot, replaced),
 };
 static const struct message_map past_boot_map =
 	MAP(struct past_boot, holdfast__v1__past_boot__descriptor, past_boot_fields);

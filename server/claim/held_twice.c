@@ -129,7 +129,7 @@ enum status held_twice_check_rivals(const struct volume_entry *volume, struct er
 }
 
 /* It is as if the work had just ended. The evidence that is refuted stays to be seen until there is another.
- */
+ * The machine of the session is in the claim's boot: it is no former one. */
 static void reopen_claim(const struct claim *freed, struct claim *ret)
 {
 	*ret = *freed;
@@ -139,7 +139,7 @@ static void reopen_claim(const struct claim *freed, struct claim *ret)
 	ret->detach_evidence = EVIDENCE_NONE;
 	ret->detach_detail[0] = ret->plugin_waiver[0] = ret->last_error[0] = '\0';
 	ret->last_error_code = STATUS_OK;
-	ret->fence_asked = false;
+	ret->fence_asked = ret->other_machine = false;
 	ret->attempts = 0;
 	ret->modify_time_ms = ret->state_time_ms = clock_realtime_ms();
 }

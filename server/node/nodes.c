@@ -417,7 +417,8 @@ static enum status refuse_claims(const struct node_entry *entry, struct error *e
 		entry->id, claim ? claim->claim.namespace : "", claim ? claim->claim.volume_id : "");
 }
 
-static enum status check_purge(const struct node_entry *entry, struct error *err)
+static enum status check_purge(const struct node_entry *entry, const Holdfast__V1__PurgeNodeRequest *request,
+			       struct error *err)
 {
 	if (entry->session)
 		return error_set(
@@ -426,6 +427,12 @@ static enum status check_purge(const struct node_entry *entry, struct error *err
 			"or, if its machine or its key is lost: holdfast operator cert revoke "
 			"node/%s",
 			entry->id, entry->id, entry->id);
+	if (entry->is_unreported && request->reason[0] == '\0')
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s has not reported what it holds, and the purge lets others have it; "
+				 "if the node is off or has nothing mounted: holdfast node purge %s --reason "
+				 "TEXT",
+				 entry->id, entry->id);
 	return entry->n_live > 0 ? refuse_claims(entry, err) : STATUS_OK;
 }
 
@@ -487,7 +494,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	if (request->unknown)
 		return purge_unknown(server, call, request, err);
 	TRY(nodes_find(server, request->id, &entry, err));
-	TRY(check_purge(entry, err));
+	TRY(check_purge(entry, request, err));
 	(void)str_join(identity, sizeof(identity), "node/", entry->id);
 	if (!request->keep_certificate)
 		TRY(revocation_stage(server, &change, call, identity, "the node was purged", err));
@@ -617,7 +624,8 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	if (!str_eq(node->machine, request->machine)) {
 		TRY(keep_claims(server, &change, entry, node->modify_time_ms, err));
 		if (entry->is_unreported)
-			replaced_add(&change, node);
+			replaced_add(&change, node->id, node->machine);
+		history_count_machine(server, &change, node, request->machine);
 		node_replace_machine(node, request->machine, node->modify_time_ms);
 		if (replaced_is_due(server, node)) {
 			node->reported_epoch = 0; /* the report was another machine's */

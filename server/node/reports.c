@@ -378,6 +378,8 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 {
 	if (session_is_greeted(session))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a second hello on one session");
+	if (hello->machine[0] != '\0' && !node_machine_is_valid(hello->machine))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the machine's digest has not its form");
 	if (!str_eq(hello->node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the agent calls itself node '%.64s' but its certificate is of node %s",
@@ -534,6 +536,26 @@ static void note_other_machine(struct session *session, const char *machine, con
 			"cannot store which other machine came under the node's name, ignoring");
 }
 
+/* The store has forgotten that @machine was the node: it may hold volumes. */
+static void note_lost_machine(struct session *session, const char *machine)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char what[SESSION_DOUBT_SIZE];
+	struct error err;
+
+	if (!history_note_refused(session, machine, &change))
+		return;
+	(void)str_format(what, sizeof(what), "machine %s, which is refused, was the node in the lost time",
+			 machine);
+	audit_node_event(session->server, &change, NODE_EVENT_DOUBT, session->node_id, what);
+	log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
+		"%s. Nothing is granted before it has reported: holdfast node identify %s %s", what,
+		session->node_id, machine);
+	if (session_commit(session, &change, SESSION_NOTHING, "", &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .op = "epoch", .err = &err},
+			"cannot store that this machine is waited for; its next hello repeats it");
+}
+
 /* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
  * or its certificate on two machines. A node that has shown its machine shows it in each hello: a clone that
  * was resumed in the same boot would leave it out. */
@@ -542,8 +564,6 @@ static enum status check_machine(struct session *session, const struct node_entr
 {
 	const struct node *node = &entry->node;
 
-	if (hello->machine[0] != '\0' && !node_machine_is_valid(hello->machine))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the machine's digest has not its form");
 	if (node->machine[0] == '\0')
 		return STATUS_OK;
 	if (hello->machine[0] == '\0')
@@ -560,6 +580,7 @@ static enum status check_machine(struct session *session, const struct node_entr
 		"is freed. A clone gets a name, a certificate and a machine-id of its own; if this "
 		"machine is the node from now on: holdfast node identify %s %s --reason TEXT",
 		node->id, node->id, hello->machine);
+	note_lost_machine(session, hello->machine);
 	note_other_machine(session, hello->machine, err);
 	return err->status;
 }
@@ -692,7 +713,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 		doubt_forgotten(session, hello, node, &change);
 	if (!(entry && node_is_registered(entry)) && history_is_stranger(session))
 		node->stranger_epoch = state_epoch(&server->state);
-	history_count_node(session, entry && node_is_registered(entry), &change);
+	history_count_node(session, entry && node_is_registered(entry), hello, &change);
 	change_put_node(&change, node);
 	note_connect(session, entry, node, &change);
 	trails_take(server, &change, node->id, hello->trail, false);
@@ -868,15 +889,13 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	char known_boot[UUID_TEXT_SIZE];
 
 	TRY(check_hello(session, hello, err));
+	TRY(history_check(session, hello, err)); /* the marks of a machine that is refused count, too */
 	if (is_known) {
 		TRY(check_machine(session, node, hello, err));
 		node->node.last_seen_ms = clock_realtime_ms(); /* it runs, also if it is refused below */
-	}
-	if (is_known)
 		TRY(check_rival(session, node, hello->boot_id, err));
-	TRY(history_check(session, hello->mark, err));
-	if (is_known)
 		TRY(check_boot(session, node, hello, err));
+	}
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
 	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);
 	return hello_begin(session, hello, known_boot, err);

@@ -143,7 +143,7 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 			 "volume %s: epoch %" PRIu64
 			 " has begun, and node %s%s may hold it without the server's knowledge; a node "
 			 "reports that when it connects. If %s is gone for good: holdfast node attest %s "
-			 "%s/%s --reason TEXT, or holdfast node purge %s",
+			 "%s/%s --reason TEXT, or holdfast node purge %s --reason TEXT",
 			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
 			 of_first->namespace, of_first->id, first->id);
 }
@@ -778,7 +778,6 @@ static enum status adopt(struct session *session, const struct claim *reported,
 		claim.was_freed = true;
 	}
 	claim.adopted = true;
-	claim.other_machine = known && known->claim.other_machine;
 	if (known && known->claim.attach == ATTACH_DONE) /* by the id that the record has */
 		claim.attach = ATTACH_DONE;
 	TRY(epoch_store_claim(session, chosen.is_made ? &chosen.made : NULL, &claim, err));

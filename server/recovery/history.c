@@ -65,6 +65,7 @@ struct proven {
 	char cluster[CONFIG_CLUSTER_SIZE];
 	char store_id[40];
 	char node[NODE_ID_MAX + 1];
+	char machine[NODE_MACHINE_MAX + 1];
 	uint64_t epoch, index, nodes;
 };
 
@@ -78,6 +79,7 @@ static void prove(const struct server *server, const Holdfast__V1__Mark *mark,
 	(void)str_copy(proven.cluster, sizeof(proven.cluster), server->config.cluster);
 	(void)str_copy(proven.store_id, sizeof(proven.store_id), mark->store_id);
 	(void)str_copy(proven.node, sizeof(proven.node), mark->node);
+	(void)str_copy(proven.machine, sizeof(proven.machine), mark->machine);
 	proven.epoch = mark->epoch;
 	proven.index = mark->index;
 	proven.nodes = mark->nodes;
@@ -97,13 +99,51 @@ static const Holdfast__V1__Schema *schema_of(struct server *server)
 	return records_get(&server->state.records, KEY_SCHEMA);
 }
 
+enum { MACHINE_PART = 32, MACHINE_PARTS = 2 };
+
+/* The fields of a part's code; zero to the end of each text. */
+struct sealed {
+	char what[16];
+	char cluster[CONFIG_CLUSTER_SIZE];
+	char node[NODE_ID_MAX + 1];
+	char part[MACHINE_PART + 1];
+};
+
+/* Seals each part of @machine: the codes have the form of a machine, and differ as machines do. A thief who
+ * reads a node's mark does not learn which machine to imitate. */
+static void seal_machine(struct server *server, const char *node, const char *machine,
+			 char ret[static NODE_MACHINE_MAX + 1])
+{
+	uint8_t code[TICKET_MAC_SIZE];
+	struct sealed sealed;
+
+	ret[0] = '\0';
+	for (int i = 0; i < MACHINE_PARTS && strlen(machine) >= MACHINE_PART; i++) {
+		memset(&sealed, 0, sizeof(sealed));
+		(void)str_copy(sealed.what, sizeof(sealed.what), "mark machine");
+		(void)str_copy(sealed.cluster, sizeof(sealed.cluster), server->config.cluster);
+		(void)str_copy(sealed.node, sizeof(sealed.node), node);
+		memcpy(sealed.part, machine, MACHINE_PART);
+		ticket_issuer_mac(server->issuer, &sealed, sizeof(sealed), code);
+		if (i > 0)
+			*ret++ = '+';
+		hex_encode(ret, code, MACHINE_PART / 2);
+		ret += MACHINE_PART;
+		machine += MACHINE_PART + (machine[MACHINE_PART] == '+');
+	}
+}
+
 void history_mark(struct server *server, const char *node, struct history_mark *ret)
 {
+	const struct node_entry *entry = state_node(&server->state, node);
+
 	*ret = (struct history_mark){.pb = HOLDFAST__V1__MARK__INIT};
 	(void)str_copy(ret->store_id, sizeof(ret->store_id), schema_of(server)->store_id);
 	ret->pb.store_id = ret->store_id;
 	(void)str_copy(ret->node, sizeof(ret->node), node);
 	ret->pb.node = ret->node;
+	seal_machine(server, node, entry ? entry->node.machine : "", ret->machine);
+	ret->pb.machine = ret->machine;
 	ret->pb.epoch = state_epoch(&server->state);
 	ret->pb.index = kv_revision(server->kv);
 	ret->pb.nodes = history_nodes(server);
@@ -264,34 +304,55 @@ static enum status doubt(struct session *session, const Holdfast__V1__Mark *mark
 	return STATUS_OK;
 }
 
-static void counted_key(const char *node_id, char ret[static OBJECT_KEY_SIZE])
+/* Returns the first record of that machine of the node, or the one behind @entry: its digest may have become
+ * longer. A machine that shows nothing of itself is not recorded. */
+static struct record_entry *next_counted(struct server *server, const char *node_id, const char *machine,
+					 struct record_entry *entry)
 {
-	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_COUNTED, node_id);
+	char prefix[OBJECT_KEY_SIZE];
+
+	(void)str_format(prefix, sizeof(prefix), PREFIX_COUNTED "%s/", node_id);
+	entry = entry ? records_next(entry) : records_from(&server->state.records, prefix);
+	while (entry && str_starts_with(entry->key, prefix) &&
+	       node_machine_differs(entry->key + strlen(prefix), machine))
+		entry = records_next(entry);
+	return machine[0] != '\0' && entry && str_starts_with(entry->key, prefix) ? entry : NULL;
 }
 
-/* Stages that the present marks of the node and its older ones make no missing node known. */
-static void put_counted(struct server *server, struct change *change, const char *node_id)
+static bool is_registered_machine(struct server *server, const char *node_id, const char *machine)
+{
+	return next_counted(server, node_id, machine, NULL) != NULL;
+}
+
+/* Stages that the machine is among the registered nodes, and that its marks up to now prove nothing. */
+static void put_counted(struct server *server, struct change *change, const char *node_id,
+			const char *machine)
 {
 	Holdfast__V1__CountedNode counted = HOLDFAST__V1__COUNTED_NODE__INIT;
 	char key[OBJECT_KEY_SIZE];
 
-	counted_key(node_id, key);
+	if (machine[0] == '\0') /* no mark of it proves anything */
+		return;
+	(void)str_format(key, sizeof(key), PREFIX_COUNTED "%s/%s", node_id, machine);
 	counted.epoch = state_epoch(&server->state);
 	counted.index = kv_revision(server->kv);
 	change_put_record(change, key, &counted.base);
 }
 
-/* Did the node get @mark before it came back, or before it was purged? The node is not missing then. */
-static bool is_counted(struct server *server, const Holdfast__V1__Mark *mark)
+/* Did the machine get @mark before it came back, or before it was purged? It is not missing then. */
+static bool is_counted(struct server *server, const Holdfast__V1__Mark *mark, const char *machine)
 {
-	const Holdfast__V1__CountedNode *counted;
-	char key[OBJECT_KEY_SIZE];
+	struct record_entry *entry = NULL;
 
-	counted_key(mark->node, key);
-	counted = records_get(&server->state.records, key);
-	if (!counted || mark->epoch != counted->epoch)
-		return counted && mark->epoch < counted->epoch;
-	return !is_own(server, mark) || mark->index <= counted->index;
+	while ((entry = next_counted(server, mark->node, machine, entry))) {
+		const Holdfast__V1__CountedNode *counted = (const void *)entry->record.message;
+
+		if (mark->epoch < counted->epoch ||
+		    (mark->epoch == counted->epoch &&
+		     (!is_own(server, mark) || mark->index <= counted->index)))
+			return true;
+	}
+	return false;
 }
 
 static bool is_in(const Holdfast__V1__Mark *mark, uint64_t from_epoch, uint64_t from_index, uint64_t to_epoch)
@@ -310,22 +371,34 @@ static bool is_of_lost_time(const Holdfast__V1__Epoch *epoch, const Holdfast__V1
 	return is_in(mark, epoch->from_epoch, epoch->from_index, epoch->number);
 }
 
-/* Was @mark shown to the session's node in the time that the store has forgotten? Another node's mark, or one
- * from before that time, has a node that is not missing: it was purged, or it has another name now. The mark
- * of a registration may be as far as the change before it; that of a purged node is before the purge. */
-static bool is_of_missing(const struct session *session, const Holdfast__V1__Mark *mark)
+/* Was the proven @mark shown to @machine? It is not known of a machine that shows nothing of itself. */
+static bool is_of_machine(struct server *server, const Holdfast__V1__Mark *mark, const char *machine)
+{
+	char sealed[NODE_MACHINE_MAX + 1];
+
+	seal_machine(server, mark->node, machine, sealed);
+	return mark->machine[0] != '\0' && sealed[0] != '\0' && !node_machine_differs(mark->machine, sealed);
+}
+
+/* Was @mark shown to the session's machine in the time that the store has forgotten? The mark of another node
+ * or machine, or one from before that time, has a machine that is not missing: it was purged, or it has
+ * another name now. The mark of a registration may be as far as the change before it; that of a purged node
+ * is before the purge. */
+static bool is_of_missing(const struct session *session, const Holdfast__V1__Mark *mark, const char *machine)
 {
 	struct server *server = session->server;
 	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
 
-	if (!str_eq(mark->node, session->node_id) || !epoch || is_counted(server, mark))
+	if (!str_eq(mark->node, session->node_id) || !epoch || !is_of_machine(server, mark, machine) ||
+	    is_counted(server, mark, machine))
 		return false;
 	return !is_own(server, mark) || is_of_lost_time(epoch, mark);
 }
 
-enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err)
+enum status history_check(struct session *session, const Holdfast__V1__SessionHello *hello, struct error *err)
 {
 	struct server *server = session->server;
+	const Holdfast__V1__Mark *mark = hello->mark;
 	bool counts;
 
 	if (!mark || mark->store_id[0] == '\0')
@@ -337,7 +410,7 @@ enum status history_check(struct session *session, const Holdfast__V1__Mark *mar
 	if (!is_ahead(server, mark)) {
 		bool is_earlier = is_proven(server, mark) && mark->epoch < state_epoch(&server->state);
 
-		session->is_back = is_earlier && is_of_missing(session, mark);
+		session->is_back = is_earlier && is_of_missing(session, mark, hello->machine);
 		session->nodes_then = is_earlier ? mark->nodes : 0;
 		return STATUS_OK;
 	}
@@ -381,10 +454,20 @@ void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *m
 	node->mark_index = mark->index;
 }
 
+/* Returns the index above the marks of nodes that were purged in this epoch and left no record. */
+static uint64_t forgotten_index(struct server *server)
+{
+	const Holdfast__V1__NodeCount *count = records_get(&server->state.records, KEY_NODE_COUNT);
+
+	return count && count->new_epoch == state_epoch(&server->state) ? count->forgotten_index : 0;
+}
+
 /* Stages @count with the present epoch, and notes the number of nodes for the marks. */
 static void put_count(struct server *server, struct change *change, Holdfast__V1__NodeCount *count)
 {
 	count->new_epoch = state_epoch(&server->state);
+	if (count->forgotten_index == 0)
+		count->forgotten_index = forgotten_index(server);
 	if (count->registered + count->missing > 0)
 		change_put_record(change, KEY_NODE_COUNT, &count->base);
 	else /* a value is never empty */
@@ -423,39 +506,98 @@ static uint64_t missing_by(const struct session *session)
 
 bool history_is_stranger(const struct session *session)
 {
-	return missing_by(session) == 0;
+	return missing_by(session) == 0 && !replaced_has(session->server, session->node_id);
 }
 
-void history_count_node(const struct session *session, bool is_registered, struct change *change)
-{
-	struct server *server = session->server;
-	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-
-	count.missing = missing_by(session);
-	if (is_registered && count.missing == history_missing_nodes(server))
-		return;
-	count.registered = nodes_ever(server) + !is_registered;
-	count.purged_epoch = is_purged(server) ? state_epoch(&server->state) : 0;
-	count.new_nodes = new_nodes(server) + (!is_registered && !session->is_back);
-	if (!is_registered && session->is_back) {
-		count.missing -= count.missing > 0;
-		put_counted(server, change, session->node_id);
-	}
-	put_count(server, change, &count);
-}
-
-void history_forget_node(struct server *server, struct change *change, const struct node *node)
-{
-	if (node->stranger_epoch != state_epoch(&server->state))
-		put_counted(server, change, node->id);
-}
-
-void history_forget_missing(struct server *server, struct change *change)
+/* Returns the present count, as far as it holds in this epoch. */
+static Holdfast__V1__NodeCount count_now(struct server *server)
 {
 	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
 
 	count.registered = nodes_ever(server);
+	count.missing = history_missing_nodes(server);
 	count.new_nodes = new_nodes(server);
+	count.purged_epoch = is_purged(server) ? state_epoch(&server->state) : 0;
+	return count;
+}
+
+/* A missing machine is registered again. If an operator has attested that all are gone, it is counted
+ * already. */
+static void count_back(struct server *server, struct change *change, const char *node_id, const char *machine,
+		       Holdfast__V1__NodeCount *count)
+{
+	count->registered += count->missing > 0 || !is_purged(server);
+	count->missing -= count->missing > 0;
+	put_counted(server, change, node_id, machine);
+}
+
+void history_count_node(const struct session *session, bool is_registered,
+			const Holdfast__V1__SessionHello *hello, struct change *change)
+{
+	struct server *server = session->server;
+	Holdfast__V1__NodeCount count = count_now(server);
+
+	count.missing = missing_by(session);
+	if (is_registered && count.missing == history_missing_nodes(server))
+		return;
+	if (!is_registered && session->is_back) {
+		count_back(server, change, session->node_id, hello->machine, &count);
+	} else if (!is_registered) {
+		count.registered++;
+		count.new_nodes++;
+	}
+	put_count(server, change, &count);
+}
+
+void history_count_machine(struct server *server, struct change *change, const struct node *node,
+			   const char *machine)
+{
+	Holdfast__V1__NodeCount count = count_now(server);
+
+	put_counted(server, change, node->id, node->machine);
+	if (is_registered_machine(server, node->id, machine))
+		return;
+	count.registered++;
+	count.new_nodes++;
+	put_counted(server, change, node->id, machine);
+	put_count(server, change, &count);
+}
+
+bool history_note_refused(const struct session *session, const char *machine, struct change *change)
+{
+	struct server *server = session->server;
+	Holdfast__V1__NodeCount count = count_now(server);
+
+	if (!session->is_back)
+		return false;
+	replaced_add(change, session->node_id, machine);
+	count.missing = missing_by(session);
+	if (is_registered_machine(server, session->node_id, machine))
+		put_counted(server, change, session->node_id, machine);
+	else
+		count_back(server, change, session->node_id, machine, &count);
+	put_count(server, change, &count);
+	return true;
+}
+
+void history_forget_node(struct server *server, struct change *change, const struct node *node)
+{
+	Holdfast__V1__NodeCount count = count_now(server);
+
+	if (node->stranger_epoch != state_epoch(&server->state)) {
+		put_counted(server, change, node->id, node->machine);
+		return;
+	}
+	count.forgotten_index = kv_revision(server->kv) + 1;
+	put_count(server, change, &count);
+}
+
+void history_forget_missing(struct server *server, struct change *change)
+{
+	Holdfast__V1__NodeCount count = count_now(server);
+
+	count.registered += count.missing; /* marks count them, also those of a later restore */
+	count.missing = 0;
 	count.purged_epoch = state_epoch(&server->state);
 	put_count(server, change, &count);
 }

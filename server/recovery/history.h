@@ -3,10 +3,11 @@
 /* The server's history, the marks of it that nodes keep, and the steps when the server is behind a mark.
  *
  * A mark is the position of the server's history at some moment: store, epoch, index, and the number of nodes
- * that were ever registered, missing ones included; and the node that got it. Every node gets a mark with
- * welcome, with each grant, and at intervals while it is connected; it journals the highest and shows it in
- * hello. A server whose store is behind a mark has lost history: it decides a new epoch (new_epoch.h), grants
- * nothing more, and restarts in it.
+ * that were ever registered, missing ones included; and the node and machine that got it. A machine that
+ * becomes a registered node counts as a node: the forgotten time may have had each. Every node gets a mark
+ * with welcome, with each grant, and at intervals while it is connected; it journals the highest and shows it
+ * in hello. A server whose store is behind a mark has lost history: it decides a new epoch (new_epoch.h),
+ * grants nothing more, and restarts in it.
  *
  * A mark is proven by a code that only the ticket key makes, so that a node cannot stop the grants of all
  * nodes by inventing one: only that node must report, and it is on record. Where tickets prove nothing
@@ -16,6 +17,7 @@
 #include "base/error.h"
 #include "base/uuid.h"
 #include "model/claim.h"
+#include "model/node.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdbool.h>
@@ -36,16 +38,18 @@ struct history_mark {
 	Holdfast__V1__Mark pb;
 	char store_id[UUID_SIZE];
 	char node[NODE_ID_MAX + 1];
+	char machine[NODE_MACHINE_MAX + 1];
 	uint8_t proof[HISTORY_PROOF_SIZE];
 };
 
 /** Fills the mark of the present history for @node: every index that was ever answered is at or before it. */
 void history_mark(struct server *server, const char *node, struct history_mark *ret);
 
-/** Checks the mark in the hello of @session; NULL: it has no mark. Notes in the session that the node must
- * report, or that it is back from the lost time. STATUS_UNAVAILABLE: the store is behind, a new epoch is
- * decided and the server restarts. */
-enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err);
+/** Checks the mark in @hello, also in that of a machine that will be refused. Notes in the session that the
+ * node must report, or that its machine is back from the lost time. STATUS_UNAVAILABLE: the store is behind,
+ * a new epoch is decided and the server restarts. */
+enum status history_check(struct session *session, const Holdfast__V1__SessionHello *hello,
+			  struct error *err);
 
 /** Checks @granted, a claim of the node that the store does not know, proven by its ticket. In one epoch the
  * generations of a volume only grow, also over a deregistration, and a node sees only durable ones. So a
@@ -66,12 +70,21 @@ uint64_t history_nodes(struct server *server);
 /** Has the server begun the present epoch by itself, and are nodes still waited for? */
 bool history_is_lost(struct server *server);
 
-/** Stage the changes of a hello to the count of nodes: a new node is counted for marks, and a node that is
+/** Stage the changes of a hello to the count of nodes: a new node is counted for marks, and a machine that is
  * back is no longer missing. A mark from before the epoch may have a larger number of nodes. */
-void history_count_node(const struct session *session, bool is_registered, struct change *change);
+void history_count_node(const struct session *session, bool is_registered,
+			const Holdfast__V1__SessionHello *hello, struct change *change);
+
+/** Stages that @machine becomes @node, which is registered: if it never was, it is counted for marks. */
+void history_count_machine(struct server *server, struct change *change, const struct node *node,
+			   const char *machine);
+
+/** If the session's @machine, which is refused, is back from the lost time, stages that it is a replaced one
+ * (replaced.h) instead of a missing one, and returns true. */
+bool history_note_refused(const struct session *session, const char *machine, struct change *change);
 
 /** Stages with the purge of @node that its marks make no missing node known. A node that was new in this
- * epoch has no earlier marks that could. */
+ * epoch has no earlier marks that could: only how far its marks can be is noted. */
 void history_forget_node(struct server *server, struct change *change, const struct node *node);
 
 /** Is the session's node, which is not registered, new or purged? Else the forgotten time may have had it. */

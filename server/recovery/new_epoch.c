@@ -232,6 +232,23 @@ static enum status name_store(struct marking *marking, struct error *err)
 	return schema_put(marking->rewrite, KEY_SCHEMA, &schema.base, err);
 }
 
+/* Returns an index from which on the marks of the store's epoch may be of the forgotten time. A server that
+ * finds out by itself does not know how far the store went back, and may have continued since: no node that
+ * the store knows to be purged has a mark from there on. */
+static enum status lost_from(struct marking *marking, uint64_t epoch, uint64_t *ret, struct error *err)
+{
+	cleanup(record_freep) void *found = NULL;
+	const Holdfast__V1__NodeCount *count;
+
+	TRY(schema_get_in(marking->rewrite, KEY_NODE_COUNT, &holdfast__v1__node_count__descriptor, &found,
+			  err));
+	count = found;
+	*ret = marking->index;
+	if (marking->is_lost)
+		*ret = count && count->new_epoch == epoch ? count->forgotten_index : 0;
+	return STATUS_OK;
+}
+
 /* Those of a store that this one comes from, it knows or misses already. */
 static enum status count_missing(struct marking *marking, struct error *err)
 {
@@ -320,7 +337,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	kv_rewrite_advance(rewrite, wanted->known_index);
 	epoch.number = marking->epoch;
 	epoch.from_epoch = copied;
-	epoch.from_index = marking->index;
+	TRY(lost_from(marking, copied, &epoch.from_index, err));
 	epoch.restored_at_ms = wanted->now_ms;
 	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
 	epoch.lost_history = marking->is_lost;

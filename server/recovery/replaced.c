@@ -11,35 +11,43 @@
 
 #include <holdfast/v1/types.pb-c.h>
 
-static char *key_of(const struct node *node, char ret[static OBJECT_KEY_SIZE])
-{
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_REPLACED "%s/%s", node->id, node->machine);
-	return ret;
-}
-
-void replaced_add(struct change *change, const struct node *node)
+void replaced_add(struct change *change, const char *node_id, const char *machine)
 {
 	Holdfast__V1__ReplacedMachine replaced = HOLDFAST__V1__REPLACED_MACHINE__INIT;
 	char key[OBJECT_KEY_SIZE];
 
-	replaced.node_id = (char *)(uintptr_t)node->id; /* only read, as the next one */
-	replaced.machine = (char *)(uintptr_t)node->machine;
-	change_put_record(change, key_of(node, key), &replaced.base);
+	(void)str_format(key, sizeof(key), PREFIX_REPLACED "%s/%s", node_id, machine);
+	replaced.node_id = (char *)(uintptr_t)node_id; /* only read, as the next one */
+	replaced.machine = (char *)(uintptr_t)machine;
+	change_put_record(change, key, &replaced.base);
+}
+
+/* Returns the first record of the present machine of @node, or the one behind @entry. Its digest may have
+ * become longer since. */
+static struct record_entry *next_of(struct server *server, const struct node *node,
+				    struct record_entry *entry)
+{
+	while ((entry = replaced_next(server, entry))) {
+		const Holdfast__V1__ReplacedMachine *replaced = (const void *)entry->record.message;
+
+		if (str_eq(replaced->node_id, node->id) &&
+		    !node_machine_differs(replaced->machine, node->machine))
+			return entry;
+	}
+	return NULL;
 }
 
 bool replaced_is_due(struct server *server, const struct node *node)
 {
-	char key[OBJECT_KEY_SIZE];
-
-	return records_get(&server->state.records, key_of(node, key)) != NULL;
+	return next_of(server, node, NULL) != NULL;
 }
 
 void replaced_end(struct server *server, struct change *change, const struct node *node)
 {
-	char key[OBJECT_KEY_SIZE];
+	struct record_entry *entry = NULL;
 
-	if (replaced_is_due(server, node))
-		change_delete_record(change, key_of(node, key));
+	while ((entry = next_of(server, node, entry)))
+		change_delete_record(change, entry->key);
 }
 
 struct record_entry *replaced_next(struct server *server, struct record_entry *entry)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Machines that gave up the name of their node before they reported, after the server lost history. The next
- * machine cannot report what they hold: they may hold volumes as a node that has not reported may. One record
- * per node and machine. It ends when the machine is the node again and reports, or when an operator attests
- * that all missing nodes are gone. An attestation about the node and a volume covers these machines, too. */
+/* Machines that gave up the name of their node before they reported, after the server lost history; and those
+ * that were the node in the lost time, which their marks prove, and are refused as another machine. The
+ * machine that is the node cannot report what they hold: they may hold volumes as a node that has not
+ * reported may. One record per node and machine. It ends when the machine is the node again and reports, or
+ * when an operator attests that all missing nodes are gone. An attestation about the node and a volume covers
+ * these machines, too. */
 
 #include "model/node.h"
 #include "state/change.h"
@@ -14,8 +16,8 @@
 struct record_entry;
 struct server;
 
-/** Stages that the present machine of @node gives up the name. */
-void replaced_add(struct change *change, const struct node *node);
+/** Stages that @machine has not reported and does not have the name of its node. */
+void replaced_add(struct change *change, const char *node_id, const char *machine);
 
 /** Has the present machine of @node given up the name before, and not reported since? */
 bool replaced_is_due(struct server *server, const struct node *node);

@@ -31,7 +31,7 @@
 #define PREFIX_FENCE_CLIENTS "fence-clients/" /* NODE/PLUGIN, of a former machine /BOOT: FenceClients */
 #define PREFIX_REPLACED "replaced/"	      /* NODE/MACHINE: ReplacedMachine, see replaced.h */
 #define PREFIX_TRAIL "trail/"		      /* NODE: NodeTrail */
-#define PREFIX_COUNTED "counted/"	      /* NODE: CountedNode */
+#define PREFIX_COUNTED "counted/"	      /* NODE/MACHINE: CountedNode */
 
 /* Records that are stored and not kept in memory. */
 #define PREFIX_FREED "freed/"		/* NAMESPACE/VOLUME/ID: Claim, see freed.h */

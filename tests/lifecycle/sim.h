@@ -54,6 +54,7 @@ enum sim_gap {
 struct sim_mark {
 	char store_id[UUID_TEXT_SIZE]; /* "": none yet */
 	uint64_t epoch, index, nodes;
+	char machine[NODE_MACHINE_MAX + 1];
 	uint8_t proof[32];
 };
 

@@ -85,6 +85,7 @@ static void note_mark(struct sim_node *node, const Holdfast__V1__Mark *mark)
 		return;
 	node->mark = (struct sim_mark){.epoch = mark->epoch, .index = mark->index, .nodes = mark->nodes};
 	(void)str_copy(node->mark.store_id, sizeof(node->mark.store_id), mark->store_id);
+	(void)str_copy(node->mark.machine, sizeof(node->mark.machine), mark->machine);
 	memcpy(node->mark.proof, mark->proof.data, sizeof(node->mark.proof));
 }
 
@@ -635,6 +636,7 @@ void sim_node_send_hello(struct sim_node *node)
 	mark.index = node->mark.index;
 	mark.nodes = node->mark.nodes;
 	mark.node = node->id;
+	mark.machine = node->mark.machine;
 	mark.proof = (ProtobufCBinaryData){.len = sizeof(node->mark.proof), .data = node->mark.proof};
 	if (node->mark.store_id[0] != '\0')
 		hello.mark = &mark;

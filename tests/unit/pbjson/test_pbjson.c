@@ -125,7 +125,7 @@ TEST(defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not)
 	expect_json(&receipt.base, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES,
 		    "{\"claim_id\":\"\",\"boot_id\":\"\",\"generation\":\"0\",\"error\":\"\",\"without_"
 		    "plugin\":false,\"kernel\":\"\",\"error_code\":0}");
-	expect_json(&answer.base, PBJSON_DEFAULTS, "{\"created\":false}");
+	expect_json(&answer.base, PBJSON_DEFAULTS, "{\"created\":false,\"secretsReplaced\":false}");
 	expect_json(&list.base, PBJSON_DEFAULTS, "{\"tokens\":[],\"index\":\"0\",\"nextToken\":\"\"}");
 	expect_json(&backup.base, PBJSON_DEFAULTS,
 		    "{\"id\":\"\",\"sizeBytes\":\"0\",\"sha256\":\"\",\"index\":\"0\"}");

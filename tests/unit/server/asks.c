@@ -81,7 +81,13 @@ enum status identify(struct fixture *f, const char *node, const char *machine, s
 
 enum status purge(struct fixture *f, const char *node, struct error *err)
 {
-	Holdfast__V1__PurgeNodeRequest request = V1(purge_node_request, .id = TEXT(node));
+	return purge_for(f, node, "it is scrapped", err);
+}
+
+enum status purge_for(struct fixture *f, const char *node, const char *reason, struct error *err)
+{
+	Holdfast__V1__PurgeNodeRequest request =
+		V1(purge_node_request, .id = TEXT(node), .reason = TEXT(reason));
 
 	request.keep_certificate = true; /* for the tests in which it comes back */
 	return call(&f->operator, NODES, "Purge", &request.base, NULL, err);

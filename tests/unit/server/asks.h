@@ -17,6 +17,7 @@ Holdfast__V1__NodeStatus status_of(struct fixture *f, const char *node);
 enum status set_eligible(struct fixture *f, const char *node, bool eligible, struct error *err);
 enum status identify(struct fixture *f, const char *node, const char *machine, struct error *err);
 enum status purge(struct fixture *f, const char *node, struct error *err);
+enum status purge_for(struct fixture *f, const char *node, const char *reason, struct error *err);
 
 /** Those that the server misses, without knowing their names. */
 enum status purge_unknown(struct fixture *f, struct error *err);

@@ -7,6 +7,7 @@
 #include "model/message.h"
 #include "model/node.h"
 
+#include <inttypes.h>
 #include <limits.h>
 
 #define TIMEOUT_US (30 * USEC_PER_SEC) /* a bound for busy machines; nothing waits for it */
@@ -300,6 +301,16 @@ void fake_node_open(struct fake_node *node, const char *id, const char *boot_id)
 				  &events, node, &node->stream, NULL));
 }
 
+/* The name as a number. */
+static void own_machine(const char *id, char ret[static NODE_MACHINE_MAX + 1])
+{
+	uint32_t number = 0;
+
+	for (const char *at = id; *at != '\0'; at++)
+		number = number * 31 + (uint8_t)*at;
+	(void)str_format(ret, NODE_MACHINE_MAX + 1, "%032" PRIx32, number);
+}
+
 void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id,
 		     Holdfast__V1__AllocStatus **allocs, size_t n_allocs)
 {
@@ -317,6 +328,8 @@ void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id
 	if (node->agent_version)
 		assert_int_equal(str_copy(version, sizeof(version), node->agent_version), 0);
 	hello.agent_version = version;
+	if (&fake_nodes_have_machines)
+		own_machine(id, machine);
 	if (node->machine)
 		assert_int_equal(str_copy(machine, sizeof(machine), node->machine), 0);
 	hello.machine = machine;

@@ -37,7 +37,7 @@ struct fake_node {
 	struct rpc_stream *stream; /* NULL: not connected */
 	char id[NODE_ID_MAX + 1], boot_id[UUID_TEXT_SIZE];
 	const char *agent_version;	    /* borrowed; NULL: says none */
-	const char *machine;		    /* borrowed; NULL: says none */
+	const char *machine;		    /* borrowed; NULL: see fake_nodes_have_machines; "": says none */
 	int64_t clock_ahead_ms;		    /* of the server's */
 	ProtobufCBinaryData ticket_keys;    /* borrowed; as its hello says */
 	Holdfast__V1__NodePlugin **plugins; /* borrowed; what it says instead of the profile and csi below */
@@ -84,6 +84,11 @@ void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, co
 void fake_node_init_at(struct fake_node *node, sd_event *event, const char *dir, const char *cert,
 		       const struct rpc_address *servers, size_t n);
 void fake_node_release(struct fake_node *node);
+
+/** A test program that defines it as true has nodes with a machine each, unless it is set; else they show
+ * none.
+ */
+extern const bool fake_nodes_have_machines __attribute__((weak));
 
 /** A copy of @mark; owned by the caller. */
 Holdfast__V1__Mark *mark_copy(const Holdfast__V1__Mark *mark);

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "model/pb.h"
+#include "recovery/history.h"
 #include "recovery/new_epoch.h"
+#include "state/keys.h"
 #include "store/mark.h"
 
 #include <limits.h>
@@ -30,17 +32,16 @@ void take_backup(struct fixture *f, struct backup *backup)
 }
 
 /* Does what an operator's restore does to the older store. */
-static void begin_epoch(const char *path, uint64_t number, uint64_t missing)
+static void begin_epoch(const char *path, uint64_t number, struct new_epoch wanted)
 {
-	const struct new_epoch wanted = {.path = path,
-					 .cluster = "c1",
-					 .known_epoch = number - 1,
-					 .now_ms = clock_realtime_ms(),
-					 .restored_from = "a backup",
-					 .missing_nodes = missing};
 	struct new_epoch_result result;
 	struct error err;
 
+	wanted.path = path;
+	wanted.cluster = "c1";
+	wanted.known_epoch = number - 1;
+	wanted.now_ms = clock_realtime_ms();
+	wanted.restored_from = "a backup";
 	assert_ok(new_epoch_begin(&wanted, &result, &err));
 	assert_int_equal(result.epoch, number);
 }
@@ -60,15 +61,30 @@ void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
 	restore_missing(f, backup, epoch, 0);
 }
 
-void restore_missing(struct fixture *f, struct backup *backup, uint64_t epoch, uint64_t missing)
+static void restore_as(struct fixture *f, struct backup *backup, uint64_t epoch, struct new_epoch wanted)
 {
 	char path[PATH_MAX];
 
 	cluster_stop(f);
 	path_of(f, path);
 	put_back(f, backup);
-	begin_epoch(path, epoch, missing);
+	begin_epoch(path, epoch, wanted);
 	cluster_start(f);
+}
+
+void restore_missing(struct fixture *f, struct backup *backup, uint64_t epoch, uint64_t missing)
+{
+	restore_as(f, backup, epoch, (struct new_epoch){.missing_nodes = missing});
+}
+
+void restore_knowing(struct fixture *f, struct backup *backup, uint64_t epoch)
+{
+	const Holdfast__V1__Schema *schema = records_get(&f->server->state.records, KEY_SCHEMA);
+	struct new_epoch wanted = {.known_index = kv_revision(f->server->kv),
+				   .known = {.n = history_nodes(f->server)}};
+
+	known_nodes_add_store(&wanted.known, schema->store_id);
+	restore_as(f, backup, epoch, wanted);
 }
 
 /* A snapshot of the machine takes the mark along. */

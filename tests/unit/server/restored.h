@@ -16,6 +16,8 @@ void take_backup(struct fixture *f, struct backup *backup);
 void restore(struct fixture *f, struct backup *backup, uint64_t epoch);
 /** As many nodes more are missing. */
 void restore_missing(struct fixture *f, struct backup *backup, uint64_t epoch, uint64_t missing);
+/** What the server does that knows the replaced store: its nodes and its index. */
+void restore_knowing(struct fixture *f, struct backup *backup, uint64_t epoch);
 /** The older store, and nobody has noticed. */
 void go_back(struct fixture *f, struct backup *backup);
 

@@ -24,6 +24,8 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+const bool fake_nodes_have_machines = true;
+
 /* The thread of a restore waits in it while the test continues. */
 static atomic_bool is_held, has_begun;
 static sem_t goes_on;

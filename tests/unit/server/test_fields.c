@@ -220,6 +220,7 @@ static const struct row {
 	{"v1.ListVolumesRequest.node_id", CLUSTER},
 	{"v1.ListVolumesRequest.plugin_id", CLUSTER},
 	{"v1.ListVolumesRequest.prefix", CURSOR},
+	{"v1.Mark.machine", NODE},
 	{"v1.Mark.node", NODE},
 	{"v1.Mark.store_id", NODE},
 	{"v1.MountOptions.fs_type", TEXT},

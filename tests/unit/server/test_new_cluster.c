@@ -135,6 +135,9 @@ CLUSTER_TEST(a_server_without_a_store_fails_with_the_next_step)
 	restart_with(f, be_refused_without_store);
 }
 
+/* A mark counts only the machine that was shown it. */
+const bool fake_nodes_have_machines = true;
+
 static void connect_showing(struct fake_node *node, const char *id, const Holdfast__V1__Mark *mark)
 {
 	node->shows = mark;

@@ -661,6 +661,52 @@ CLUSTER_TEST(a_machine_goes_on_after_an_identify_that_failed_halfway)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+CLUSTER_TEST(an_identify_that_failed_halfway_is_taken_back_after_a_reboot)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim;
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	claim.other_machine = true;
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	come_as(f, ID_1, BOOT_2);
+	assert_true(f->n1.welcomed);
+	assert_true(claim_of(f, ALLOC_1).other_machine);
+	assert_int_equal(identify(f, "n1", ID_1, NULL), STATUS_OK);
+	assert_false(claim_of(f, ALLOC_1).other_machine);
+	come_as(f, ID_1, "b0010000-0000-4000-8000-000000000003");
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+/* It was attested while it was replaced, and has the volume mounted still. */
+CLUSTER_TEST(a_claim_that_a_machine_takes_back_as_the_node_again_is_freed_by_its_reboot)
+{
+	struct claim held;
+	struct error err;
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	come_as(f, ID_2, BOOT_2);
+	assert_succeeds(identify(f, "n1", ID_2, &err), err);
+	assert_succeeds(attest(f, "n1", "db", "it is off", 0, false, NULL, &err), err);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	come_as(f, ID_1, BOOT_1);
+	assert_succeeds(identify(f, "n1", ID_1, &err), err);
+	f->n1.has = &held;
+	come_as(f, ID_1, BOOT_1);
+	assert_true(f->n1.welcomed);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	assert_false(claim_of(f, ALLOC_1).other_machine);
+	f->n1.has = NULL;
+	come_as(f, ID_1, BOOT_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
 CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one)
 {
 	struct claim claim;
@@ -807,7 +853,10 @@ TEST(only_a_boot_that_a_replacement_ended_goes_on)
 	(void)str_copy(node.boot_id, sizeof(node.boot_id), BOOT_3);
 	node_replace_machine(&node, ID_1, 8);
 	assert_true(node_was_in_boot(&node, BOOT_2));
-	assert_false(node_was_in_boot(&node, BOOT_1) || node_was_in_boot(&node, BOOT_3));
+	assert_true(node_was_in_boot(&node, BOOT_1)); /* before it rebooted */
+	assert_false(node_was_in_boot(&node, BOOT_3));
+	(void)str_copy(node.machine, sizeof(node.machine), ID_1 HARDWARE_1); /* it shows more than then */
+	assert_true(node_was_in_boot(&node, BOOT_2));
 }
 
 /* Neither by boots that push that one out of the list, nor by a report that it provokes. */
