@@ -181,6 +181,26 @@ TEST_ON(a_machine_that_was_given_up_unseen_is_waited_for_when_it_comes, struct l
 	assert_int_equal(history_nodes(w->f->server), nodes);
 }
 
+/* What it shows without a proof is believed as of any node that the lost time may have had. */
+TEST_ON(a_refused_machine_of_the_lost_time_is_no_stranger_after_a_purge, struct lost, w, lose_machine,
+	teardown_lost)
+{
+	struct fixture *f = w->f;
+
+	restore_knowing(f, &w->backup, 1);
+	join(f, &f->n2, "n2", 1);
+	first_reports(w, 1);
+	come_refused(w, MACHINE_2);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	expect_waiting(f, 0, 1, "purge --unknown");
+	f->n1.shows = w->mark;
+	come(&f->n1, "n1", MACHINE_2, BOOT_2);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(state_node(&f->server->state, "n1")->node.stranger_epoch, 0);
+	report_nothing(f, &f->n1, 1);
+	expect_granted(f);
+}
+
 TEST_ON(a_machine_with_the_mark_of_another_one_is_not_counted, struct lost, w, lose_machine, teardown_lost)
 {
 	struct fixture *f = w->f;
@@ -315,6 +335,36 @@ TEST_ON(a_thief_does_not_stand_for_the_machine_of_its_mark, struct fixture, f, s
 	come(&n3, "n3", MACHINE_1, BOOT_1); /* the honest one */
 	assert_false(n3.welcomed);
 	expect_waiting(f, 0, 1, "holdfast node identify n3 " MACHINE_1);
+	fake_node_release(&n3);
+}
+
+/* It has been the node since, and knows the code of its own machine. */
+TEST_ON(a_mark_with_the_code_of_another_machine_is_not_proven, struct fixture, f, setup_three, teardown)
+{
+	cleanup_pb Holdfast__V1__Mark *forged = NULL, *own = NULL;
+	struct backup backup = {0}, again = {0};
+	struct fake_node n3 = {0};
+	struct claim held;
+	char *code;
+
+	take_as_n3(f, &backup, &n3, &held);
+	again = (struct backup){.bytes = NON_NULL(malloc(backup.n)), .n = backup.n};
+	memcpy(again.bytes, backup.bytes, backup.n);
+	forged = mark_copy(n3.mark);
+	restore_knowing(f, &backup, 1);
+	renew(f, &n3);
+	come(&n3, "n3", MACHINE_2, BOOT_2);
+	own = mark_copy(n3.mark);
+	restore_knowing(f, &again, 2);
+	assert_int_equal(history_missing_nodes(f->server), 2);
+	code = forged->machine;
+	forged->machine = own->machine;
+	own->machine = code;
+	renew(f, &n3);
+	n3.shows = forged;
+	come(&n3, "n3", MACHINE_2, BOOT_2);
+	assert_true(n3.welcomed);
+	assert_int_equal(history_missing_nodes(f->server), 2);
 	fake_node_release(&n3);
 }
 
