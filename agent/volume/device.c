@@ -86,13 +86,14 @@ enum status volume_device_check(struct volume_op *op, const struct mh_reply *rep
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is unmounted here, but its file system (device %u:%u) is still "
 				 "in use: it is also mounted at %s; unmount it there (umount %s), "
-				 "and look for more with: grep %u:%u /proc/*/mountinfo",
+				 "and look for more with: grep ' %u:%u ' /proc/*/mountinfo",
 				 target->volume_id, target->dev_major, target->dev_minor, mounts.point,
 				 mounts.point, target->dev_major, target->dev_minor);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is unmounted here, but its file system (device %u:%u) is still in use: another "
-		"mount namespace (a container, a unit) holds a copy of the mount; find it with: grep %u:%u "
+		"mount namespace (a container, a unit) holds a copy of the mount; find it with: grep ' %u:%u "
+		"' "
 		"/proc/*/mountinfo",
 		target->volume_id, target->dev_major, target->dev_minor, target->dev_major,
 		target->dev_minor);

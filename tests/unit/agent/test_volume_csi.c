@@ -780,7 +780,7 @@ CASE(a_mount_made_by_hand_keeps_the_volume_from_being_released)
 			user = &node->users[1];
 		EXPECT_WORDS(user->last_retry.msg, "(device 8:1) is still in use");
 		EXPECT_WORDS(user->last_retry.msg, "umount /mnt/by-hand");
-		EXPECT_WORDS(user->last_retry.msg, "grep 8:1 /proc/*/mountinfo");
+		EXPECT_WORDS(user->last_retry.msg, "grep ' 8:1 ' /proc/*/mountinfo");
 		node->superblock_lives = false;
 		CSI_NODE_UNTIL(node, csi_node_all_released);
 		csi_node_expect_nothing(node);
