@@ -259,12 +259,13 @@ static bool take_slow_place(struct op *op)
 		own += other->is_slow && str_eq(other->namespace, op->namespace);
 	}
 	op->is_slow = all + 2 * own < SLOW_MAX;
-	if (!op->is_slow)
-		op_refuse(op, STATUS_RESOURCE_EXHAUSTED,
-			  "no place for task '%s' of allocation %s: the engine stops tasks and pulls images "
-			  "for %zu calls, %zu of them of namespace '%s'; ask again",
-			  op->task, op->alloc, all, own, op->namespace);
-	return op->is_slow;
+	if (op->is_slow)
+		return true;
+	op_refuse(op, STATUS_RESOURCE_EXHAUSTED,
+		  "no place for task '%s' of allocation %s: the engine stops tasks and pulls images "
+		  "for %zu calls, %zu of them of namespace '%s'; ask again",
+		  op->task, op->alloc, all, own, op->namespace);
+	return false;
 }
 
 static struct known *known_find(struct driver *driver, const char *name)
