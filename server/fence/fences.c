@@ -665,6 +665,7 @@ static enum status take_network_step(struct server *server, const struct node_en
 
 		draft.touched = true; /* it may have been called before this server started */
 		(void)ask_other(server, &draft, FENCE_EVENT_UNSURE, "its controller has left");
+		return STATUS_OK; /* the record may be another one now */
 	}
 	if (state_of(fence) == FENCE_OFF)
 		return take_network_proof(server, node, fence, err);
