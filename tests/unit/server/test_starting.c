@@ -380,8 +380,10 @@ static bool is_rival(const struct wanted *own, const struct wanted *other, bool 
 
 static void give_up_node(struct wanted *asked)
 {
+	char *wish = strdup(wish_node_of(&asked->alloc)); /* it may be the one that is freed */
+
 	free(asked->alloc.wait_node_id);
-	asked->alloc.wait_node_id = strdup(wish_node_of(&asked->alloc));
+	asked->alloc.wait_node_id = wish;
 	asked->alloc.node_id[0] = '\0';
 }
 
