@@ -122,11 +122,17 @@ static void start_again(struct world *w)
 	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f2", NULL);
 }
 
+static void pass(struct fixture *f, uint64_t ms)
+{
+	unit_clock_advance(ms * USEC_PER_MSEC);
+	settle(f);
+}
+
 /* Past the grace of a server that has just begun to lead. */
 static void lead_long(struct fixture *f)
 {
-	run_for(f->event, FENCE_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
-				  3 * (unsigned int)(f->server->config.heartbeat_us / USEC_PER_MSEC));
+	pass(f, FENCE_GRACE_MS + (f->server->config.etcd.lease_us + 3 * f->server->config.heartbeat_us) /
+					 USEC_PER_MSEC);
 }
 
 static void claim_db(struct fake_node *node)
@@ -371,7 +377,7 @@ static void lead_after_the_proof(struct world *w)
 WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
 {
 	lead_after_the_proof(w);
-	run_for(w->f->event, FENCE_GRACE_MS);
+	pass(w->f, FENCE_GRACE_MS);
 	assert_true(is_in(w->f, FENCE_OFF));
 	lead_long(w->f);
 	wait_for(w->f, FENCE_RECORDED);
@@ -382,7 +388,7 @@ WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
 WORLD_TEST(a_node_that_comes_back_to_a_new_leader_refutes_the_proof_of_the_former_one)
 {
 	lead_after_the_proof(w);
-	run_for(w->f->event, FENCE_GRACE_MS);
+	pass(w->f, FENCE_GRACE_MS);
 	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
 	wait_for(w->f, FENCE_FAILED);
 	lose(w->f, &w->f->n1);
