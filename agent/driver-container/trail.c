@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/rate.h"
+#include "base/rates.h"
 #include "base/str.h"
 #include "privileged/chain_log.h"
 
@@ -13,24 +14,16 @@
 #include <openssl/sha.h>
 #include <order.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <sys/stat.h>
 
 enum { REFUSALS_PER_S = 1, REFUSALS_BURST = 200, REPEATS_BURST = 200 };
 #define REPEAT_COST_US (10 * USEC_PER_SEC)
 
-/* The budget of an allocation's orders that were used before. */
-struct repeats {
-	LIST_ENTRY(repeats) link;
-	uint8_t alloc[ORDER_UUID_SIZE];
-	struct rate rate;
-};
-
 struct trail {
 	struct chain_log log;
 	struct chain_log_head head;
 	struct rate refusals;
-	LIST_HEAD(, repeats) repeats; /* of allocations that have not their whole burst */
+	struct rates *repeats; /* owned; orders of an allocation that were used before */
 	uint64_t skipped;
 	char path[PATH_MAX];
 };
@@ -49,36 +42,6 @@ static int open_in(const char *folder, const char *name, int flags, char path[st
 }
 
 DEFINE_CLEANUP(struct trail, trail_free)
-
-static void forget_repeats(struct trail *trail, uint64_t now_us)
-{
-	struct repeats *repeats = LIST_FIRST(&trail->repeats), *next;
-
-	for (; repeats; repeats = next) {
-		next = LIST_NEXT(repeats, link);
-		if (repeats->rate.paid_us > now_us)
-			continue;
-		LIST_REMOVE(repeats, link);
-		free(repeats);
-	}
-}
-
-static struct repeats *repeats_of(struct trail *trail, const uint8_t *alloc, uint64_t now_us)
-{
-	struct repeats *repeats;
-
-	LIST_FOREACH (repeats, &trail->repeats, link)
-		if (memcmp(repeats->alloc, alloc, ORDER_UUID_SIZE) == 0)
-			return repeats;
-	repeats = calloc(1, sizeof(*repeats));
-	if (!repeats)
-		return NULL;
-	memcpy(repeats->alloc, alloc, ORDER_UUID_SIZE);
-	repeats->rate = (struct rate){
-		.cost_us = REPEAT_COST_US, .most_us = REPEATS_BURST * REPEAT_COST_US, .paid_us = now_us};
-	LIST_INSERT_HEAD(&trail->repeats, repeats, link);
-	return repeats;
-}
 
 /* Finds the end of the chain in the file that logrotate(8) moved away, if the new one is still empty. */
 static void find_head(struct trail *trail)
@@ -118,6 +81,9 @@ enum status trail_open(const char *folder, const char *cluster, const char *node
 		return error_set(err, status_from_errno(errno), errno,
 				 "open the trail in %s (state_dir), which has to be the driver's own",
 				 folder);
+	trail->repeats = rates_new();
+	if (!trail->repeats)
+		return error_no_memory(err, "the trail");
 	find_head(trail);
 	keyline_words(&trail->log.origin, "cluster", cluster, "node", node, "driver", "container");
 	rate_init(&trail->refusals, REFUSALS_PER_S, REFUSALS_BURST, clock_monotonic_us());
@@ -132,7 +98,7 @@ void trail_free(struct trail *trail)
 	close_fdp(&trail->log.fd);
 	close_fdp(&trail->log.read_fd);
 	close_fdp(&trail->log.lock_fd);
-	forget_repeats(trail, UINT64_MAX);
+	rates_free(trail->repeats);
 	free(trail);
 }
 
@@ -149,11 +115,10 @@ bool trail_has_room(struct trail *trail, uint64_t now_us, uint64_t *ret_skipped)
 
 bool trail_has_room_again(struct trail *trail, const uint8_t *alloc, uint64_t now_us)
 {
-	struct repeats *repeats;
+	char name[2 * ORDER_UUID_SIZE + 1];
 
-	forget_repeats(trail, now_us);
-	repeats = repeats_of(trail, alloc, now_us);
-	return repeats && rate_take(&repeats->rate, now_us);
+	hex_encode(name, alloc, ORDER_UUID_SIZE);
+	return rates_take(trail->repeats, name, REPEAT_COST_US, REPEATS_BURST, now_us);
 }
 
 /* If logrotate(8) made a new file, the chain continues there. A deleted one is an error of the next record.

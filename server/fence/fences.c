@@ -607,7 +607,6 @@ static enum status fence_more(struct server *server, const Fence *fence, const C
 	draft.cidrs = clients->cidrs;
 	draft.n_cidrs = clients->n_cidrs;
 	draft.error = why;
-	draft.touched = true;
 	draft.n_tried = 0;
 	draft.not_after_ms = clock_realtime_ms() + FENCE_NETWORK_MAX_MS;
 	return advance(server, &draft, FENCE_EVENT_MORE, err);
