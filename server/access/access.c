@@ -440,6 +440,7 @@ enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct 
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
 				 peer->uri,
 				 server->lead ? "it is not a server" : "this server is the only one");
+	issuers_note(server->issuers, peer);
 	return access_check_end(peer, err);
 }
 

@@ -40,17 +40,12 @@ static size_t first_to_end(const struct issuers *issuers)
 	return first;
 }
 
-/* The store knows about nodes. Servers renew by themselves, and their connections to each other stay open. */
-static bool is_known_otherwise(const char *uri)
-{
-	return strstr(uri, "/node/") || strstr(uri, "/server/");
-}
-
 void issuers_note(struct issuers *issuers, const struct rpc_peer *peer)
 {
 	size_t i;
 
-	if (issuers->ca[0] == '\0' || peer->issuer[0] == '\0' || is_known_otherwise(peer->uri))
+	/* the store knows what nodes have */
+	if (issuers->ca[0] == '\0' || peer->issuer[0] == '\0' || strstr(peer->uri, "/node/"))
 		return;
 	i = find(issuers, peer->uri);
 	if (str_eq(peer->issuer, issuers->ca)) {

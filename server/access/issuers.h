@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* People and fencers with a certificate of a former CA, while the cluster changes its CA. Known since this
+/* People, fencers and followers with a certificate of a former CA, while the cluster changes its CA. Known since this
  * server leads; an entry ends with its certificate, or when the caller comes with one of the new CA. */
 
 #include "base/error.h"

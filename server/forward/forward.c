@@ -58,6 +58,7 @@ struct forward {
 	sd_event_source *retry;
 	struct rpc_pending *probe; /* NULL: no probe in flight */
 	sd_event_source *probe_timer;
+	bool is_doubted;    /* the leader */
 	bool has_no_answer; /* to the last probe */
 };
 
@@ -161,7 +162,7 @@ static enum status connect_leader(struct forward *f, struct rpc_client **ret, st
 	return rpc_client_new(f->event, &endpoint, ret, err);
 }
 
-/* --- a leader that etcd does not confirm --- */
+/* --- a leader that etcd does not confirm, or that has not seen this server's certificate --- */
 
 static void probe_in(struct forward *f, uint64_t delay_us);
 
@@ -173,8 +174,8 @@ static void on_probed(enum status status, const ProtobufCMessage *response, cons
 
 	f->probe = NULL;
 	f->has_no_answer = status == STATUS_UNAVAILABLE || status == STATUS_DEADLINE_EXCEEDED;
-	if (status != STATUS_CANCELLED)
-		probe_in(f, f->has_no_answer ? 0 : PROBE_US);
+	if (status != STATUS_CANCELLED && (f->is_doubted || f->has_no_answer))
+		probe_in(f, f->is_doubted && f->has_no_answer ? 0 : PROBE_US);
 }
 
 static void probe(struct forward *f)
@@ -191,7 +192,7 @@ static int on_probe_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct forward *f = userdata;
 
-	if (f->has_no_answer)
+	if (f->is_doubted && f->has_no_answer)
 		lead_forget(f->lead);
 	else if (!f->probe)
 		probe(f);
@@ -206,9 +207,10 @@ static void probe_in(struct forward *f, uint64_t delay_us)
 
 static void follow_view(struct forward *f, const struct lead_view *view)
 {
+	f->is_doubted = view->is_doubted;
 	f->has_no_answer = false;
 	stop_probing(f);
-	if (view->is_doubted)
+	if (view->is_known && !view->is_own)
 		probe_in(f, 0);
 }
 
@@ -637,12 +639,18 @@ static void reconnect_pool(const struct pool *pool)
 
 void forward_reconnect(struct forward *f)
 {
+	struct lead_view view;
+
 	if (!f)
 		return;
 	reconnect_pool(&f->calls);
 	reconnect_pool(&f->streams);
 	if (f->prober)
 		rpc_client_reconnect(f->prober);
+	if (!f->lead)
+		return;
+	lead_view(f->lead, &view);
+	follow_view(f, &view);
 }
 
 void forward_free(struct forward *f)

@@ -13,6 +13,7 @@
  * If the leader is unreachable, the answer is UNAVAILABLE: nothing was begun. If it is lost during a call
  * that changes something, the answer is UNKNOWN: the caller must look, then ask again.
  *
+ * A leader is asked once when it is known, and sees the certificate of this server then; see issuers.h.
  * While etcd does not report a leader, the known one is asked now and then whether it still leads: calls and
  * sessions go on as long as it does, in any state of etcd.
  *
@@ -51,7 +52,7 @@ enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_t
 void forward_follow(struct forward *forward, struct lead *lead);
 
 /** This server shows another certificate from now on: later calls and streams go over new connections to the
- * leader. NULL is allowed. */
+ * leader, and the leader is shown it at once. NULL is allowed. */
 void forward_reconnect(struct forward *forward);
 
 /** After rpc_server_free(): calls in flight are answered. NULL is allowed. */

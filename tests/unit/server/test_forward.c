@@ -736,8 +736,9 @@ TEST_FIXTURE(a_follower_with_another_certificate_calls_over_new_connections, set
 	ask_as_node();
 	assert_int_equal(rpc_server_stats(world->leader).accepted, before);
 	forward_reconnect(world->forward);
+	WAIT_FOR(rpc_server_stats(world->leader).accepted == before + 1); /* which the leader sees at once */
 	ask_as_node();
-	assert_int_equal(rpc_server_stats(world->leader).accepted, before + 1);
+	assert_int_equal(rpc_server_stats(world->leader).accepted, before + 2);
 	assert_int_equal(world->n_open, 1);
 	rpc_stream_cancel(reader.stream);
 	WAIT_FOR(world->n_open == 0);

@@ -465,3 +465,20 @@ CASE(a_server_with_a_certificate_of_a_former_ca_hands_nothing_on)
 	assert_error(access_vouching(&peer, f->server, &err), STATUS_UNAUTHENTICATED, err, "a former CA");
 	f->server->lead = NULL;
 }
+
+/* Until it comes with a certificate of the new one; a node is on record in the store. */
+CASE(a_follower_with_a_certificate_of_the_former_ca_is_known_while_the_ca_changes)
+{
+	struct rpc_peer peer = {
+		.kind = RPC_PEER_TLS, .uri = "holdfast://c1/server/s2", .issuer = "ab", .issued_ms = 1};
+
+	f->server->lead = (struct lead *)f; /* not looked into */
+	issuers_begin(f->server->issuers, "cd");
+	assert_ok(access_vouching(&peer, f->server, NULL));
+	assert_int_equal(f->server->issuers->n, 1);
+	assert_string_equal(f->server->issuers->callers[0].uri, peer.uri);
+	(void)str_copy(peer.issuer, sizeof(peer.issuer), "cd");
+	assert_ok(access_vouching(&peer, f->server, NULL));
+	assert_int_equal(f->server->issuers->n, 0);
+	f->server->lead = NULL;
+}
