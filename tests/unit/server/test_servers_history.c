@@ -165,6 +165,7 @@ struct node_model {
 	struct task tasks[TASKS_MAX];
 	struct released released[RELEASED_MAX];
 	size_t n_released;
+	uint64_t epoch; /* that it was asked to report for; 0: none yet */
 };
 
 enum operation { OP_WRITE, OP_READ, OP_STATUS, OP_RUN, OP_STOP };
@@ -722,8 +723,10 @@ static void take_report(struct node_model *node, uint64_t epoch)
 	Holdfast__V1__Claim *claims[TASKS_MAX];
 	ProtobufCBinaryData tickets[TASKS_MAX];
 
-	if (node->n_released > 0 && !node->w->forgets)
+	/* a leader that is lost before it has the report leaves the question to the next one */
+	if (node->n_released > 0 && epoch != node->epoch && !node->w->forgets)
 		broken(node->w, "a new epoch, %" PRIu64 ", has begun, and nothing was put back", epoch);
+	node->epoch = epoch;
 	note(node->w, "%s reports for epoch %" PRIu64, node->id, epoch);
 	report.epoch = epoch;
 	report.allocations = allocs;
