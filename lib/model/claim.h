@@ -7,10 +7,10 @@
  * that never reached its node.
  *
  *   reserved --mount receipt--> taken --work ended--> unpublishing --evidence--> node-detached
- *      |                          |                                                |
- *      |                          +-- receipt of the release ----> node-detached   +--> controller-detached
- *      |                                                                               --> freed
- *      +-- never sent to the node --> freed
+ *      |                          |                                                  |
+ *      |                          +-- receipt of the release --> node-detached       |
+ *      |                                                                             |
+ *      +-- never sent to the node --> freed         freed <-- controller-detached <--+
  *
  * The step to controller-detached needs the controller's confirmation, or if its detach has failed an
  * operator's attestation. Until its node has released it, an operator may order its release there without its

@@ -6,11 +6,11 @@
  * A power fence has a fencer switch the node off. A network fence has the storage of one plugin refuse the
  * node's addresses, and frees volumes of that plugin only.
  *
- *   asked --order--> sent --proof--> off --claims freed--> recorded (the node may be switched on again)
- *     |               |               |                       |
- *     |               |               |                       +-- network: another boot --> lifting -->
- * lifted |               |               +-- power: the node was heard afterwards --> failed | +-- refused,
- * failed, unknown: claims stay, and the next command is named
+ *   asked --order--> sent --proof--> off --claims freed--> recorded
+ *     |               |              |                     |
+ *     |               |              |                     +-- network: another boot --> lifting --> lifted
+ *     |               |              +-- power: the node was heard afterwards --> failed
+ *     |               +-- no proof --> refused, failed, unknown: claims stay
  *     +-- no fencer or controller took the order in time --> refused
  *
  * A node that comes back in another boot overtakes the fence: the new boot is the evidence then. Time starts
