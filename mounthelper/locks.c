@@ -6,10 +6,11 @@
 
 #include <errno.h>
 
-/* Bytes of the file, far beyond its contents: the instances', the table's, and three ranges of hashed names
- * to the end. Two names that meet in 60 bits only wait for each other. */
+/* Bytes of the file, far beyond its contents: the instances', the table's, the plugins', and three ranges of
+ * hashed names to the end. Two names that meet in 60 bits only wait for each other. */
 #define LOCK_TABLE (INT64_C(1) << 40)
 #define LOCK_INSTANCE (LOCK_TABLE - HELPER_INSTANCES)
+#define LOCK_PLUGINS (LOCK_TABLE + 1)
 #define LOCK_ALLOC (INT64_C(1) << 60)
 #define LOCK_VOLUME (INT64_C(1) << 61)
 #define LOCK_PLUGIN (LOCK_VOLUME + LOCK_ALLOC)
@@ -37,6 +38,7 @@ int lock_instance(int fd)
 
 int lock_plugin(int fd, const char *plugin)
 {
+	TRY_SYS(lock_one_of(fd, LOCK_PLUGINS, PLUGINS_INSTANCES));
 	return lock_one_of(fd, name_at(LOCK_PLUGIN, plugin) & ~(int64_t)(PLUGIN_INSTANCES - 1),
 			   PLUGIN_INSTANCES);
 }

@@ -839,7 +839,7 @@ TEST_FIXTURE(the_locks_of_a_request_are_released_and_the_place_is_kept, setup, t
 	assert_int_equal(lock_plugin(FAKE_STATE_FD, "p"), 0);
 	assert_int_equal(lock_alloc(FAKE_STATE_FD, "a"), 0);
 	assert_int_equal(lock_table(FAKE_STATE_FD), 0);
-	assert_int_equal(fake_locks_held(), 5);
+	assert_int_equal(fake_locks_held(), 6);
 	lock_release(FAKE_STATE_FD);
 	assert_int_equal(fake_locks_held(), 1);
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
+#include "helper.h"
 #include "state.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static const struct agent_policy plenty = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
 static struct state_table *table;
@@ -422,4 +426,46 @@ TEST_FIXTURE(a_death_after_any_store_leaves_a_valid_table, setup, teardown)
 	}
 	(void)munmap(table, sizeof(*table));
 	table = heap;
+}
+
+/* Each instance has an open file of its own. */
+static int open_again(int file)
+{
+	char path[64];
+	int fd;
+
+	(void)str_format(path, sizeof(path), "/proc/self/fd/%d", file);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+TEST(plugins_that_never_answer_leave_places_for_others)
+{
+	static const char *const plugins[] = {"a", "a", "b", "b", "c", "c"};
+	int fds[ARRAY_SIZE(plugins)], other, native;
+	int file = memfd_create("state", MFD_CLOEXEC);
+
+	assert_int_equal(ARRAY_SIZE(plugins), PLUGINS_INSTANCES);
+	other = open_again(file);
+	native = open_again(file);
+	for (size_t i = 0; i < ARRAY_SIZE(plugins); i++) {
+		fds[i] = open_again(file);
+		assert_true(lock_instance(fds[i]) >= 0);
+		assert_true(lock_plugin(fds[i], plugins[i]) >= 0);
+		if (i == PLUGIN_INSTANCES - 1)
+			assert_int_equal(lock_plugin(other, "a"), -EAGAIN);
+		lock_release(other);
+	}
+	assert_int_equal(lock_plugin(other, "d"), -EAGAIN);
+	lock_release(other);
+	assert_true(lock_instance(native) >= 0);
+	assert_int_equal(lock_volume(native, "v"), 0);
+	(void)close(fds[0]);
+	assert_true(lock_plugin(other, "d") >= 0);
+	for (size_t i = 1; i < ARRAY_SIZE(plugins); i++)
+		(void)close(fds[i]);
+	(void)close(other);
+	(void)close(native);
+	(void)close(file);
 }
