@@ -257,21 +257,11 @@ enum status record_remove_unfinished(const char *dir, struct error *err)
 	return STATUS_OK;
 }
 
-bool record_has_mount(const Docker__VolumeRecord *record, const char *id)
-{
-	for (size_t i = 0; i < record->n_mount_ids; i++)
-		if (str_eq(record->mount_ids[i], id))
-			return true;
-	return false;
-}
-
 enum status record_add_mount(Docker__VolumeRecord *record, const char *id, struct error *err)
 {
 	cleanup_free char *copy = NULL;
 	char **ids;
 
-	if (record_has_mount(record, id))
-		return STATUS_OK;
 	if (record->n_mount_ids >= RECORD_MOUNTS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "volume %s is mounted %d times already",
 				 record->name, RECORD_MOUNTS_MAX);

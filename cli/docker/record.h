@@ -36,8 +36,8 @@ enum status record_each(const char *dir,
 			enum status (*each)(const char *name, void *userdata, struct error *err),
 			void *userdata, struct error *err);
 
-bool record_has_mount(const Docker__VolumeRecord *record, const char *id);
+/** Each call counts: Docker mounts again with the same @id for `docker cp`, and podman has one for all. */
 enum status record_add_mount(Docker__VolumeRecord *record, const char *id, struct error *err);
 
-/** Without such a mount this does nothing. */
+/** Takes one back. Without such a mount this does nothing. */
 void record_remove_mount(Docker__VolumeRecord *record, const char *id);

@@ -212,14 +212,15 @@ TEST_FIXTURE(a_volume_is_made_if_the_server_has_it, setup, teardown)
 	expect_refused("Get", "db", NULL, NULL, "no volume db");
 }
 
-TEST_FIXTURE(mounts_share_an_allocation_and_the_last_one_ends_it, setup, teardown)
+TEST_FIXTURE(mounts_share_an_allocation_and_the_last_unmount_ends_it, setup, teardown)
 {
 	mount_one();
 	expect_request("Allocations.Run");
 	expect_done("Mount", "two");
-	expect_done("Mount", "two");
+	expect_done("Mount", "two"); /* of `docker cp`, while the container runs */
 	assert_null(strstr(fake.requests, "Run"));
-	expect_record("a", 2, false);
+	expect_record("a", 3, false);
+	expect_done("Unmount", "two");
 	expect_done("Get", "");
 	expect_made_path(answer->volume->mountpoint);
 	expect_refused("Remove", "db", NULL, NULL, "is mounted by 2 containers");
