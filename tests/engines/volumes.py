@@ -157,8 +157,8 @@ class Volumes:
             status, said = self.post(path, body)
             assert 400 <= status < 500 and (path.endswith("None") or len(body) > 65536 or json.loads(said)["Err"]), f"{path} {body[:40]}: {status} {said}"
         for method, request, said in (
-            ("Create", {"Name": "../db"}, "volume name '../db' is 1 to 64"),
-            ("Create", {"Name": "db", "Opts": {"size": "1G"}}, "option size is none"),
+            ("Create", {"Name": "../db"}, "volume name '../db' must be 1 to 64"),
+            ("Create", {"Name": "db", "Opts": {"size": "1G"}}, "unknown option size"),
             ("Create", {"Name": "db", "Opts": {"read_only": "yes"}}, "is true or false, not 'yes'"),
             ("Create", {"Name": "db", "Opts": {"access_mode": "any"}}, "single-node-writer"),
             ("Create", {"Name": "nothing", "Opts": None}, "nothing"),
@@ -184,6 +184,18 @@ class Volumes:
         self.is_free()
         assert all(c["evidence"] == "EVIDENCE_RECEIPT" for c in self.room.claims())
         assert self.run("again", "db", "cat /data/kept", "--rm").stdout == "kept\n"
+        self.is_free()
+
+    def a_copy_into_a_running_container_leaves_its_claim(self):
+        """Docker mounts the volume once more for it, with the same id."""
+        self.serve("one")
+        before = self.room.live_claims()
+        self.ask("cp", __file__, "one:/copied") if self.engine.engine == "docker" else self.ask("volume", "mount", "db")
+        assert self.room.live_claims() == before
+        self.ask("exec", "one", "/bin/sh", "-c", "echo more >> /data/log")
+        if self.engine.engine == "podman":
+            self.ask("volume", "unmount", "db")
+        self.remove("one")
         self.is_free()
 
     def a_second_node_is_reported_who_holds_the_volume(self):
