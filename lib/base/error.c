@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/names.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -30,6 +31,16 @@ static const char *const status_names[STATUS_N] = {
 	[STATUS_UNAUTHENTICATED] = "UNAUTHENTICATED",
 };
 
+/* The end or a precision ("%.64s") may cut foreign text within a character. */
+static void set_text(struct error *err, const char *msg)
+{
+	size_t n = strlen(msg);
+
+	memcpy(err->msg, msg, n + 1);
+	utf8_mask(err->msg, n);
+	err->n_fields = 0;
+}
+
 void error_fill(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
 {
 	char msg[ERROR_MSG_MAX]; /* apart from err->msg, which may be an argument */
@@ -48,8 +59,7 @@ void error_fill(struct error *err, enum status status, int sys_errno, const char
 		(void)snprintf(msg + n, sizeof(msg) - (size_t)n, ": %s", strerror(abs(sys_errno)));
 	err->status = status;
 	err->sys_errno = abs(sys_errno);
-	err->n_fields = 0;
-	memcpy(err->msg, msg, strlen(msg) + 1);
+	set_text(err, msg);
 }
 
 enum status error_prefix(struct error *err, const char *fmt, ...)
@@ -63,8 +73,7 @@ enum status error_prefix(struct error *err, const char *fmt, ...)
 	va_end(args);
 	(void)snprintf(whole, sizeof(whole), "%s: %s", prefix, err->msg);
 	whole[sizeof(err->msg) - 1] = '\0';
-	memcpy(err->msg, whole, strlen(whole) + 1);
-	err->n_fields = 0;
+	set_text(err, whole);
 	return err->status;
 }
 

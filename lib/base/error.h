@@ -49,7 +49,7 @@ struct error_field {
 struct error {
 	enum status status;
 	int sys_errno;		 /* positive errno, or 0 when no system call failed */
-	char msg[ERROR_MSG_MAX]; /* who, what, where, why and the next command; cut at the end if too long */
+	char msg[ERROR_MSG_MAX]; /* UTF-8: who, what, where, why, the next command; cut at the end if long */
 	size_t n_fields;	 /* for error_get_field() */
 	struct error_field fields[ERROR_FIELDS_MAX];
 };

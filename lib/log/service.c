@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -75,6 +76,7 @@ static bool status_notify(struct service_status *status)
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < 0x20)
 			*p = ' ';
+	utf8_mask(text, strlen(text)); /* systemd ignores an invalid one */
 	if (status->prefix[0] == '\0' && str_eq(text, status->sent))
 		return true;
 	(void)str_format(message, sizeof(message), "%sSTATUS=%s\n", status->prefix, text); /* fits */

@@ -170,12 +170,10 @@ void json_call_reply_text(struct rpc_call *call, const char *content_type, const
 static char *error_body(const struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
 {
 	cleanup(json_decrefp) json_t *json = NULL;
-	char text[ERROR_MSG_MAX];
 
 	if (!call->route || !call->route->error_name)
 		return plain_error_body(err, details);
-	plain_error_text(err, text);
-	json = json_pack("{s:s}", call->route->error_name, text);
+	json = json_pack("{s:s}", call->route->error_name, err->msg);
 	return json ? json_dumps(json, JSON_COMPACT) : NULL;
 }
 

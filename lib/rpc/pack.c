@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/pack.h"
 
+#include "base/utf8.h"
 #include "pb/reflect.h"
 
 #include <endian.h>
@@ -75,9 +76,15 @@ static void put_counted(struct out *out, const void *bytes, size_t n)
 	put_varint(out, n);
 }
 
+/* Any caller may have cut @text within a character, and the receiver would refuse the whole message. */
 static void put_text(struct out *out, const char *text)
 {
-	put_counted(out, text, text ? strlen(text) : 0);
+	size_t n = text ? strlen(text) : 0;
+
+	put_bytes(out, text, n);
+	if (!out->is_full)
+		utf8_mask((char *)out->at, n);
+	put_varint(out, n);
 }
 
 static void put_binary(struct out *out, const char *at)
@@ -210,9 +217,8 @@ static uint8_t *pack_large(const ProtobufCMessage *message, size_t before, size_
 	size_t n = protobuf_c_message_get_packed_size(message);
 	uint8_t *bytes = malloc(before + n + 1);
 
-	if (!bytes)
-		return NULL;
-	*ret_n = protobuf_c_message_pack(message, bytes + before);
+	if (bytes)
+		(void)pack_at_end(message, bytes + before, n, ret_n); /* fits */
 	return bytes;
 }
 

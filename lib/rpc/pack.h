@@ -9,7 +9,8 @@
 
 enum { PACK_USUAL = 4096 }; /* room in which nearly all messages fit */
 
-/** The bytes that protobuf_c_message_pack() makes, at the end of the @size bytes at @buffer.
+/** The bytes that protobuf_c_message_pack() makes, with utf8_mask() over each text, at the end of the @size
+ * bytes at @buffer.
  * @ret_n how many
  * Returns their begin; NULL when they do not fit: then the content of @buffer is undefined. */
 const uint8_t *pack_at_end(const ProtobufCMessage *message, uint8_t *buffer, size_t size, size_t *ret_n);

@@ -629,11 +629,13 @@ static void put_end(struct printer *out, bool any, const char *both)
 	strbuf_put(out->to, both + 1, 1);
 }
 
-/* As jansson writes it, but also characters that a terminal obeys are escaped. */
+/* As jansson writes it, but also characters that a terminal obeys are escaped, and utf8_mask() for the rest.
+ */
 static void put_text(struct printer *out, const char *text)
 {
 	static const char letters[] = "\b\f\n\r\t\"\\", names[] = "bfnrt\"\\";
 	const char *from = text;
+	size_t begin = out->to->len;
 
 	strbuf_put(out->to, "\"", 1);
 	for (; *text != '\0'; text++) {
@@ -654,6 +656,8 @@ static void put_text(struct printer *out, const char *text)
 	}
 	strbuf_put(out->to, from, (size_t)(text - from));
 	strbuf_put(out->to, "\"", 1);
+	if (out->to->error == 0)
+		utf8_mask(out->to->data + begin, out->to->len - begin);
 }
 
 static void put_name(struct printer *out, const char *name)
@@ -663,14 +667,6 @@ static void put_name(struct printer *out, const char *name)
 }
 
 static enum status print_message(struct printer *out, const struct path *at, const ProtobufCMessage *message);
-
-static enum status print_text(struct printer *out, const struct path *at, const char *text)
-{
-	if (!utf8_is_valid(text, strlen(text)))
-		return fail(at, STATUS_INTERNAL, out->err, "the text is not UTF-8");
-	put_text(out, text);
-	return STATUS_OK;
-}
 
 /* A whole number in decimal. Returns @buffer. */
 static const char *number_text(ProtobufCType type, const char *at, char buffer[NUMBER_SIZE])
@@ -774,7 +770,8 @@ static enum status print_value(struct printer *out, const struct path *at,
 		put_enum(out, field->descriptor, *(const int *)value);
 		return STATUS_OK;
 	case PROTOBUF_C_TYPE_STRING:
-		return print_text(out, at, reflect_text(value));
+		put_text(out, reflect_text(value));
+		return STATUS_OK;
 	case PROTOBUF_C_TYPE_BYTES:
 		return print_base64(out, at, value);
 	case PROTOBUF_C_TYPE_MESSAGE:
@@ -819,8 +816,6 @@ static enum status print_map(struct printer *out, const struct reflect_values *v
 					  reflect_at(from, &entry->fields[REFLECT_MAP_KEY]), buffer);
 		struct path here = {.parent = at, .key = key};
 
-		if (!utf8_is_valid(key, strlen(key)))
-			return fail(at, STATUS_INTERNAL, out->err, "a key is not UTF-8");
 		put_next(out, &any, "{");
 		put_name(out, key);
 		TRY(print_value(out, &here, &entry->fields[REFLECT_MAP_VALUE],

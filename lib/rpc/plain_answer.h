@@ -15,9 +15,6 @@ struct plain_answer {
 	char index[24];		      /* of the answer; may be empty */
 };
 
-/** The message as JSON can carry it: a text that it quotes may be cut within a character. */
-void plain_error_text(const struct error *err, char ret[static ERROR_MSG_MAX]);
-
 /** Connect's JSON of an error with @details (may be NULL); NULL without memory. Owned by the caller, free().
  */
 char *plain_error_body(const struct error *err, const ProtobufCMessage *details);

@@ -336,8 +336,8 @@ static void finish(struct job *job)
 	if (job->orders.outcome != PROVIDER_FAIL)
 		perform(job->call, reply); /* again, if it was done before: it is idempotent */
 	if (job->orders.outcome == PROVIDER_FAIL || job->orders.outcome == PROVIDER_FAIL_DONE) {
-		(void)error_set(&err, job->orders.code, 0, "plugin %s: the provider's words",
-				job->call->plugin_id);
+		(void)error_set(&err, job->orders.code, 0, "plugin %s: %s", job->call->plugin_id,
+				provider.words ? provider.words : "the provider's words");
 		end(job, NULL, &err);
 	} else {
 		end(job, reply, NULL);

@@ -52,6 +52,7 @@ struct provider {
 	bool names_nothing;	     /* answers without an id */
 	const char *names_made;	     /* answers to each create with this id; NULL: with one of its own */
 	unsigned int n_topologies;   /* of what it makes */
+	const char *words;	     /* of its failures, unless NULL */
 	struct provider_thing volumes[PROVIDER_THINGS_MAX], snapshots[PROVIDER_THINGS_MAX];
 	size_t n_volumes, n_snapshots; /* ever made */
 	struct provider_orders orders[PROVIDER_CALLS_MAX];

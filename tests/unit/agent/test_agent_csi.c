@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "kernel/mount_table.h"
+#include "model/usage.h"
 
 #include <dirent.h>
 #include <sys/socket.h>
@@ -786,6 +787,31 @@ CASE(a_condition_that_a_plugin_reports_is_shown_and_changes_nothing_else)
 	assert_true(a_runs(w));
 	plugin->condition = NULL;
 	WORLD_UNTIL(w, is_normal);
+}
+
+static bool has_cut_condition(struct world *w)
+{
+	return reported(w) && str_starts_with(reported(w)->condition, "read-only: ") &&
+	       strlen(reported(w)->condition) == USAGE_CONDITION_MAX;
+}
+
+/* The server ends the session of an agent whose message it cannot read. */
+CASE(a_condition_that_is_cut_within_a_character_is_reported)
+{
+	char text[2 * USAGE_CONDITION_MAX];
+
+	start_measuring(w, 1, 10);
+	for (size_t shift = 0; shift < 3; shift++) {
+		memset(text, 'x', shift);
+		for (size_t n = shift; n + 3 < sizeof(text); n += 3)
+			memcpy(text + n, "\xe5\xad\x98", 4);
+		plugin->condition = text;
+		w->is_fs_stopped = true;
+		WORLD_UNTIL(w, has_cut_condition);
+		plugin->condition = NULL;
+		w->is_fs_stopped = false;
+		WORLD_UNTIL(w, is_normal);
+	}
 }
 
 CASE(a_plugin_that_hangs_at_stats_delays_nothing_and_is_named)

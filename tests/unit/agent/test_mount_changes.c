@@ -2,6 +2,10 @@
 #include "unit.h"
 
 #include "alloc/mount_changes.h"
+#include "rpc/message_text.h"
+#include "rpc/pack.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
 
 TEST(a_mount_says_whom_it_waits_for_and_since_when)
 {
@@ -57,4 +61,34 @@ TEST(a_long_description_is_cut_at_its_end)
 	(void)mount_changes_text(&info, true, "db", text);
 	assert_int_equal(strlen(text), ALLOC_DESCRIPTION_MAX);
 	assert_non_null(strstr(text, "releasing volume db: plugin ebs: NodeStageVolume, since "));
+}
+
+/* Is the description of an allocation in a message that its receiver takes? */
+static void expect_received(char *description)
+{
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT, *received;
+	cleanup_free uint8_t *bytes = NULL;
+	const char *field = NULL;
+	size_t n = 0;
+
+	status.description = description;
+	bytes = NON_NULL(pack_message(&status.base, 0, &n));
+	received = NON_NULL(holdfast__v1__alloc_status__unpack(NULL, n, bytes));
+	assert_true(message_text_is_valid(&received->base, &field));
+	assert_int_equal(strlen(received->description), strlen(description));
+	holdfast__v1__alloc_status__free_unpacked(received, NULL);
+}
+
+TEST(a_description_that_is_cut_within_a_character_is_received)
+{
+	char error[2 * ALLOC_DESCRIPTION_MAX + 4], text[ALLOC_DESCRIPTION_MAX + 1];
+	const struct volume_op_info info = {
+		.plugin_id = "ebs", .call = "NodeStageVolume", .attempts = 1, .last_error = error};
+
+	for (size_t shift = 0; shift < 3; shift++) {
+		memset(error, 'x', shift);
+		for (size_t n = shift; n + 3 < sizeof(error); n += 3)
+			memcpy(error + n, "\xe5\xad\x98", 4);
+		expect_received(mount_changes_text(&info, false, "db", text));
+	}
 }

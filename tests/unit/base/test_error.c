@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 #include <limits.h>
 
@@ -76,6 +77,39 @@ TEST(a_prefix_goes_before_and_the_end_is_cut)
 	(void)error_prefix(&err, "%s", text);
 	assert_int_equal(strlen(err.msg), ERROR_MSG_MAX - 1);
 	assert_string_equal(err.msg + ERROR_MSG_MAX - 1 - 5, ": abc");
+}
+
+/* @shift bytes, then @n characters of three bytes. */
+static void write_foreign(char *text, size_t shift, size_t n)
+{
+	memset(text, 'x', shift);
+	for (size_t i = 0; i < n; i++)
+		memcpy(text + shift + 3 * i, "\xe5\xad\x98", 3);
+	text[shift + 3 * n] = '\0';
+}
+
+TEST(text_that_is_cut_within_a_character_stays_utf8)
+{
+	char text[2 * ERROR_MSG_MAX];
+
+	for (size_t shift = 0; shift < 3; shift++) {
+		struct error err;
+
+		write_foreign(text, shift, ERROR_MSG_MAX / 2);
+		(void)error_set(&err, STATUS_INTERNAL, 0, "%s", text);
+		assert_int_equal(strlen(err.msg), ERROR_MSG_MAX - 1);
+		assert_true(utf8_is_valid(err.msg, ERROR_MSG_MAX - 1));
+		(void)error_set(&err, STATUS_INTERNAL, 0, "plugin: %.100s: retry", text);
+		assert_true(utf8_is_valid(err.msg, strlen(err.msg)));
+		assert_non_null(strstr(err.msg, shift == 1 ? "\x98: retry" : "?: retry"));
+		write_foreign(text, shift, 300);
+		(void)error_set(&err, STATUS_INTERNAL, 0, "%s", text);
+		assert_string_equal(err.msg, text);
+		write_foreign(text, 0, 43);
+		(void)error_prefix(&err, "volume %.128s", text);
+		assert_int_equal(strlen(err.msg), ERROR_MSG_MAX - 1);
+		assert_true(utf8_is_valid(err.msg, ERROR_MSG_MAX - 1));
+	}
 }
 
 TEST(every_status_has_a_name_of_its_own)

@@ -97,6 +97,9 @@ CASE(a_status_is_reported_after_an_event_and_only_when_it_changed)
 	assert_string_equal(hear(f), "");
 	assert_true(sd_event_run(f->event, TURN_US) > 0);
 	assert_string_equal(hear(f), "STATUS=not well\n"); /* of one line */
+	f->text = "cut \xe5\xad";
+	service_status_notify(f->status, "");
+	assert_string_equal(hear(f), "STATUS=cut ??\n");
 	assert_string_equal(hear(f), "");
 }
 

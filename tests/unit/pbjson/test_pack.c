@@ -57,6 +57,32 @@ TEST(every_message_has_the_bytes_that_protobuf_c_makes)
 	}
 }
 
+TEST(a_cut_character_makes_no_message_that_its_receiver_refuses)
+{
+	static char cut[] = "gr\xc3\xbc\xc3", long_text[PACK_USUAL];
+	Holdfast__V1__Volume inner = HOLDFAST__V1__VOLUME__INIT, outer = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Volume *volumes[] = {&inner, &outer};
+	Holdfast__V1__ListVolumesResponse message = HOLDFAST__V1__LIST_VOLUMES_RESPONSE__INIT;
+
+	message.volumes = volumes;
+	message.n_volumes = ARRAY_SIZE(volumes);
+	inner.name = outer.id = cut;
+	for (int is_large = 0; is_large < 2; is_large++) {
+		size_t n = 0;
+		cleanup_free uint8_t *bytes = NON_NULL(pack_message(&message.base, 0, &n));
+		Holdfast__V1__ListVolumesResponse *received =
+			NON_NULL(holdfast__v1__list_volumes_response__unpack(NULL, n, bytes));
+
+		assert_int_equal(n, protobuf_c_message_get_packed_size(&message.base));
+		assert_string_equal(received->volumes[0]->name, "gr\xc3\xbc?");
+		assert_string_equal(received->volumes[1]->id, "gr\xc3\xbc?");
+		holdfast__v1__list_volumes_response__free_unpacked(received, NULL);
+		memset(long_text, 'x', sizeof(long_text) - 1);
+		outer.name = long_text;
+	}
+	assert_string_equal(cut, "gr\xc3\xbc\xc3");
+}
+
 TEST(an_empty_message_has_no_bytes)
 {
 	const Test__V1__All message = TEST__V1__ALL__INIT;

@@ -179,16 +179,18 @@ RAW_TEST(a_late_answer_does_not_mix_with_the_deadlines_error)
 RAW_TEST(an_error_that_is_no_utf8_is_still_an_error)
 {
 	static const char hold[] = "{\"id\": \"hold\"}";
-	struct error err = {.status = STATUS_INTERNAL, .msg = "cut \xc3"};
+	struct error err;
 	struct raw_answer answer;
 
 	raw_start(raw, &(struct raw_request){.fields = json_get, .body = hold, .body_len = strlen(hold)},
 		  &answer);
 	world_run_until_count(world, &world->n_held, 1);
+	(void)error_set(&err, STATUS_INTERNAL, 0, "cut \xc3");
 	rpc_call_fail(TAKE_PTR(world->held[0]), &err);
 	world_run_until(world, &answer.done);
 	assert_non_null(strstr(answer.headers, ":status: 500\n"));
 	assert_string_equal(text_of(answer.body, "code"), "internal");
+	assert_string_equal(text_of(answer.body, "message"), "cut ?");
 }
 
 static int setup_small(void **state)

@@ -10,6 +10,7 @@
 #include "volume/snapshots.h"
 #include "volume/store.h"
 
+#include <holdfast/v1/operator.pb-c.h>
 #include <time.h>
 
 enum { EVERY_MS = 3600 * 1000, KEEP = 2 };
@@ -196,6 +197,40 @@ PROVIDER_TEST(a_failed_snapshot_is_counted_and_tried_again_and_removes_no_other)
 	assert_int_equal(provider.n_snapshots, 3); /* the same one, by its name */
 	assert_int_equal(n_records(f, true), KEEP);
 	assert_string_equal(provider.snapshots[0].id, "");
+}
+
+PROVIDER_TEST(words_of_a_provider_that_are_cut_within_a_character_leave_the_status_readable)
+{
+	enum { BYTES = 600 };
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	Holdfast__V1__GetStatusResponse *status;
+	ProtobufCMessage *response = NULL;
+	char words[BYTES + 3 + 1];
+	unsigned int n_calls;
+	struct error err;
+
+	provider.words = words;
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1000, STATUS_UNAVAILABLE);
+	for (size_t shift = 0; shift < 3; shift++) {
+		memset(words, 'x', shift);
+		for (size_t n = shift; n < BYTES; n += 3)
+			memcpy(words + n, "\xe5\xad\x98", 4);
+		if (shift == 0)
+			must(f, "Create", SCHEDULED, NULL);
+		n_calls = provider.calls[CALL_CREATE_SNAPSHOT];
+		unit_clock_advance(EVERY_MS * USEC_PER_MSEC);
+		UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] > n_calls);
+		look(f);
+		if (call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+			 &response, &err) != STATUS_OK)
+			fail_msg("%s", err.msg);
+		status = (Holdfast__V1__GetStatusResponse *)response;
+		assert_int_equal(status->n_warnings, 1);
+		assert_non_null(strstr(status->warnings[0], "\xe5\xad\x98"));
+		assert_non_null(strstr(status->warnings[0], "The last good snapshots are kept"));
+		protobuf_c_message_free_unpacked(response, NULL);
+	}
+	provider.words = NULL;
 }
 
 PROVIDER_TEST(a_provider_that_refuses_is_asked_less_and_less_often)

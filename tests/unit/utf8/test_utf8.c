@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "base/str.h"
 #include "base/utf8.h"
 
 /* The bytes of a code point of @length bytes, whether it may be written so or not. */
@@ -54,4 +55,34 @@ TEST(one_bad_byte_spoils_good_text)
 	assert_false(utf8_is_valid("gr\xfc dich", 8));
 	assert_false(utf8_is_valid("a\x80", 2));
 	assert_false(utf8_is_valid("\xc3(", 2));
+}
+
+TEST(each_byte_of_no_whole_character_is_masked)
+{
+	static const char *const rows[][2] = {
+		{"", ""},
+		{"gr\xc3\xbc\xc3\x9f dich", "gr\xc3\xbc\xc3\x9f dich"},
+		{"gr\xfc dich", "gr? dich"},
+		{"\xe5\xad;\x80", "??;?"},
+		{"\xc0\xaf\xed\xa0\x80", "?????"},
+		{"eight bytes\xf0\x9f\x92\xa9\xf0\x9f\x92", "eight bytes\xf0\x9f\x92\xa9???"},
+		{"eight bytes and \x80", "eight bytes and ?"},
+		{"\x80 before sixteen bytes", "? before sixteen bytes"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[64];
+
+		(void)str_copy(text, sizeof(text), rows[i][0]);
+		utf8_mask(text, strlen(text));
+		assert_string_equal(text, rows[i][1]);
+	}
+}
+
+TEST(nothing_behind_the_end_is_masked_or_taken_for_a_part)
+{
+	char text[] = "ab\xe5\xad\x98";
+
+	utf8_mask(text, 4);
+	assert_string_equal(text, "ab??\x98");
 }
