@@ -220,7 +220,7 @@ static void close_all(struct driver *driver)
 	scrape_free(driver->metrics);
 	rpc_server_free(driver->server);
 	engine_free(driver->engine);
-	json_decref(driver->leftovers);
+	leftovers_forget(driver);
 	nonces_free(driver->nonces);
 	trail_free(driver->trail);
 	(void)sd_event_unref(driver->event);

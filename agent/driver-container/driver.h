@@ -50,8 +50,10 @@ struct driver {
 	LIST_HEAD(, known) knowns;	/* containers that the engine described */
 	LIST_HEAD(, health) healths;	/* of tasks with a check */
 	size_t n_checks;		/* that run within their time */
-	json_t *leftovers; /* what an earlier boot left, while the engine lists it by pages; owned */
+	json_t *leftovers;		/* what an earlier boot left and is not being removed yet; owned */
 	unsigned int leftover_pages;
+	sd_event_source *leftover_timer; /* NULL: the engine lists them by pages, if there are any */
+	size_t n_clears;		 /* removals of leftovers */
 	/* the engine's health, as it was found last */
 	LIST_HEAD(, watcher) watchers;
 	sd_event_source *probe_timer;
@@ -103,6 +105,7 @@ void task_clear(struct driver *driver, const char *alloc, const char *task);
 /** Removes the containers of the last boot. The agent ended their tasks in its records, and sends no requests
  * for them. */
 void leftovers_clear(struct driver *driver);
+void leftovers_forget(struct driver *driver);
 
 /* session.c */
 void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);

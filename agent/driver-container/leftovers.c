@@ -5,6 +5,7 @@
 #include "driver.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "log/log.h"
 
@@ -12,8 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A page may have as many as fit an answer if each has the longest labels that an image may have. */
-enum { PAGE = 32, PAGES_MAX = 1024 };
+enum {
+	PAGE = 32, /* as many as fit an answer if each has the longest labels that an image may have */
+	PAGES_MAX = 1024,
+	CLEARS_MAX = 32, /* half of the engine's requests that are only for releases */
+	PAUSE_US = 100 * USEC_PER_MSEC,
+};
 
 /* Appends @text as part of a query: all but unreserved characters (RFC 3986) are encoded. */
 static void put_encoded(struct strbuf *path, const char *text)
@@ -26,19 +31,32 @@ static void put_encoded(struct strbuf *path, const char *text)
 	}
 }
 
-/* Removes them after the last page: the engine finds the next page by a container of this one. */
-static void remove_found(struct driver *driver)
+void leftovers_forget(struct driver *driver)
 {
-	json_t *found = driver->leftovers;
-	const char *alloc, *task;
-	const json_t *one;
-	size_t i;
-
+	driver->leftover_timer = sd_event_source_disable_unref(driver->leftover_timer);
+	json_decref(driver->leftovers);
 	driver->leftovers = NULL;
-	json_array_foreach (found, i, one)
-		if (json_unpack((json_t *)(uintptr_t)one, "[s, s]", &alloc, &task) == 0)
+}
+
+/* Removes some; the others follow when these have ended. It begins after the last page: the engine finds the
+ * next page by a container of this one. */
+static int remove_some(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct driver *driver = userdata;
+	json_t *found = driver->leftovers;
+	size_t n = json_array_size(found);
+	const char *alloc, *task;
+
+	for (size_t room = CLEARS_MAX - driver->n_clears; room > 0 && n > 0; room--) {
+		if (json_unpack(json_array_get(found, --n), "[s, s]", &alloc, &task) == 0)
 			task_clear(driver, alloc, task);
-	json_decref(found);
+		(void)json_array_remove(found, n);
+	}
+	driver->leftover_timer = sd_event_source_disable_unref(driver->leftover_timer);
+	if (n == 0 || sd_event_add_time(driver->event, &driver->leftover_timer, CLOCK_MONOTONIC,
+					clock_monotonic_us() + PAUSE_US, 0, remove_some, driver) < 0)
+		leftovers_forget(driver);
+	return 0;
 }
 
 static enum status ask_page(struct driver *driver, const char *before, struct error *err);
@@ -65,7 +83,7 @@ static void on_page(enum status status, const struct error *err, const json_t *j
 	if (status != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "clear", .err = err},
 			"what the last boot left in the engine is not known, and stays");
-	remove_found(driver);
+	(void)remove_some(NULL, 0, driver);
 }
 
 /* @before the last container of the page before; NULL: the first page */
@@ -89,8 +107,9 @@ void leftovers_clear(struct driver *driver)
 {
 	struct error err;
 
-	if (driver->leftovers) /* they are being listed */
+	if (driver->leftovers && !driver->leftover_timer) /* they are being listed */
 		return;
+	leftovers_forget(driver); /* the engine was away, and the new list has those that failed, too */
 	driver->leftovers = json_array();
 	driver->leftover_pages = 0;
 	if (ask_page(driver, NULL, &err) != STATUS_OK)

@@ -71,6 +71,7 @@ struct op {
 	bool is_compared; /* the process, with the order */
 	bool is_recalled; /* it was started by the last run of the driver */
 	bool is_wait;
+	bool is_clear; /* of a leftover */
 	bool force;
 	uint32_t timeout_ms;
 	uint32_t stop_s; /* from the signal to SIGKILL */
@@ -129,6 +130,7 @@ static void op_free(struct op *op)
 {
 	if (op->is_wait)
 		op->driver->n_waits--;
+	op->driver->n_clears -= op->is_clear;
 	op->driver->n_operations--;
 	LIST_REMOVE(op, link);
 	taken_release(&op->taken);
@@ -1683,7 +1685,11 @@ void task_clear(struct driver *driver, const char *alloc, const char *task)
 {
 	struct op *op = op_new(driver, NULL, &destroy_kind, alloc, task);
 
-	if (op && claim_task(op))
+	if (!op)
+		return;
+	op->is_clear = true;
+	driver->n_clears++;
+	if (claim_task(op))
 		task_op_look(op);
 }
 

@@ -55,6 +55,11 @@ static struct {
 	void *held_userdata;
 	bool has_no_image;
 	bool has_no_program; /* for plugins, on this machine */
+	struct {
+		engine_done_fn *done;
+		void *userdata;
+	} looks[64]; /* at containers of leftovers */
+	size_t n_looks;
 } model;
 
 static struct {
@@ -86,6 +91,11 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	assert_int_equal(request->is_release, removes(request));
 	model.done = done;
 	model.userdata = userdata;
+	if (str_starts_with(request->path, "/containers/holdfast-" ALLOC "-t")) {
+		assert_true(model.n_looks < ARRAY_SIZE(model.looks));
+		model.looks[model.n_looks].done = done;
+		model.looks[model.n_looks++].userdata = userdata;
+	}
 	if (model.holds && (strstr(request->path, "/stop?") || strstr(request->path, "/images/create"))) {
 		model.n_held++;
 		model.held_done = done;
@@ -310,6 +320,7 @@ UNIT_SETUP(begin, struct fixture, f)
 
 UNIT_TEARDOWN(end, struct fixture, f)
 {
+	leftovers_forget(&f->driver);
 	task_free_all(&f->driver);
 	nonces_free(f->driver.nonces);
 	trail_free(f->driver.trail);
@@ -684,9 +695,53 @@ CASE(leftovers_are_removed_after_the_last_page_that_lists_them)
 	answer_page(32, 0);
 	assert_contains(model.last, "%22before%22%3A%5B%2200000000001f%22%5D");
 	assert_int_equal(f->driver.n_operations, 0);
+	assert_int_equal(f->driver.n_operations, 0);
 	answer_page(3, 32);
-	assert_int_equal(f->driver.n_operations, 35);
-	assert_contains(model.last, "GET /containers/holdfast-" ALLOC "-t34/json");
+	assert_contains(model.last, "GET /containers/holdfast-" ALLOC "-t");
+}
+
+/* The engine no longer has the containers, or does not answer. */
+static void answer_looks(enum status status)
+{
+	size_t n = model.n_looks;
+	struct error err;
+
+	for (size_t i = 0; i < n; i++)
+		model.looks[i].done(error_set(&err, status, 0, "gone"), &err, NULL, model.looks[i].userdata);
+	model.n_looks = 0;
+}
+
+CASE(leftovers_are_removed_some_at_a_time)
+{
+	size_t n_removed = 0;
+
+	leftovers_clear(&f->driver);
+	answer_page(32, 0);
+	answer_page(32, 32);
+	answer_page(6, 64);
+	for (int turn = 0; f->driver.n_operations > 0; turn++) {
+		assert_in_range(f->driver.n_operations, 1, 32);
+		n_removed += f->driver.n_operations;
+		assert_true(sd_event_run(f->driver.event, USEC_PER_SEC) >= 0); /* all are in progress */
+		assert_in_range(f->driver.n_operations, 1, 32);
+		answer_looks(turn == 0 ? STATUS_INTERNAL : STATUS_NOT_FOUND); /* one failed is not the last */
+		(void)sd_event_run(f->driver.event, USEC_PER_SEC);
+	}
+	assert_int_equal(n_removed, 70);
+	assert_null(f->driver.leftovers);
+}
+
+CASE(leftovers_are_listed_again_if_the_engine_was_away_during_their_removal)
+{
+	leftovers_clear(&f->driver);
+	answer_page(32, 0);
+	answer_page(3, 32);
+	assert_int_equal(f->driver.n_operations, 32);
+	answer_looks(STATUS_UNAVAILABLE);
+	leftovers_clear(&f->driver);
+	assert_contains(model.last, "GET /containers/json?all=1&limit=32");
+	answer_page(31, 0);
+	assert_int_equal(f->driver.n_operations, 31);
 	assert_null(f->driver.leftovers);
 }
 
