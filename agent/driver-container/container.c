@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#define IMAGE_ID "sha256:"
 #define LABEL_ALLOC "dev.holdfast.alloc"
 #define LABEL_TASK "dev.holdfast.task"
 #define LABEL_NAMESPACE "dev.holdfast.namespace"
@@ -31,7 +32,13 @@
 
 #define UMASK_INSIDE "/.holdfast-csi-umask"
 
-enum { NS_PER_MS = 1000000, STOP_DEFAULT_MS = 10000, SIGNAL_BASE = 128, SIGNAL_MAX = 64 };
+enum {
+	IMAGE_ID_LENGTH = 71,
+	NS_PER_MS = 1000000,
+	STOP_DEFAULT_MS = 10000,
+	SIGNAL_BASE = 128,
+	SIGNAL_MAX = 64
+};
 
 typedef Holdfast__Driver__V1__TaskConfig task_t;
 
@@ -324,10 +331,29 @@ static int set_plugin_program(json_t *body, const struct task_spec *spec, const 
 	return r | json_object_set_new(body, "Entrypoint", entry) | json_object_set_new(body, "Cmd", args);
 }
 
+const char *container_image_registry(const char *image)
+{
+	size_t n = strcspn(image, "/");
+
+	if (str_starts_with(image, IMAGE_ID) && image[n] == '\0' &&
+	    n == strlen(IMAGE_ID) + strspn(image + strlen(IMAGE_ID), "0123456789abcdef") &&
+	    n == IMAGE_ID_LENGTH)
+		return "";
+	if (image[n] == '\0')
+		return "docker.io/library/";
+	return strcspn(image, ".:") < n || str_starts_with(image, "localhost/") ? "" : "docker.io/";
+}
+
+static int set_image(json_t *body, const char *image)
+{
+	return json_object_set_new(body, "Image",
+				   json_sprintf("%s%s", container_image_registry(image), image));
+}
+
 static int set_program(json_t *body, const struct task_spec *spec)
 {
 	const task_t *task = spec->task;
-	int r = set_text(body, "Image", spec->image->text) | set_text(body, "User", task->user) |
+	int r = set_image(body, spec->image->text) | set_text(body, "User", task->user) |
 		set_text(body, "StopSignal", task->stop_signal) |
 		set_text(body, "WorkingDir", spec->work_dir ? spec->work_dir->text : "") |
 		json_object_set_new(body, "Env", env_of(task));
@@ -374,7 +400,7 @@ json_t *container_of_network(const struct settings *settings,
 
 	for (size_t i = 0; i < SETTINGS_ARGV_MAX && settings->infra_command[i][0] != '\0'; i++)
 		r |= json_array_append_new(command, json_string(settings->infra_command[i]));
-	r |= set_flag(host, "ReadonlyRootfs", true) | set_text(body, "Image", settings->infra_image) |
+	r |= set_flag(host, "ReadonlyRootfs", true) | set_image(body, settings->infra_image) |
 	     set_text(body, "Hostname", network->hostname) | set_no_check(body) |
 	     set_text(body, "StopSignal", "SIGKILL") | /* podman stops before it removes, and waits 10 s */
 	     json_object_set_new(body, "Entrypoint", command) |

@@ -24,6 +24,11 @@ json_t *container_list(char *const *texts, size_t n);
 /** Writes the folder in which the plugin mounts into @ret of PATH_MAX bytes. */
 bool container_stage(const struct settings *settings, const char *plugin_id, char *ret);
 
+/** Returns the beginning that the name of @image lacks, as Docker defines it: docker.io/ or
+ * docker.io/library/ if it names no registry. Podman would take a local image of any registry for a name
+ * without one. */
+const char *container_image_registry(const char *image);
+
 /* The order that makes a container. */
 struct container_order {
 	const char *nonce;   /* in hex */

@@ -884,6 +884,14 @@ static void ask_first_start(struct op *op)
 
 static void on_image(enum status status, const struct error *err, const json_t *json, void *userdata);
 
+static void ask_image(struct op *op)
+{
+	const char *image = op->spec.image->text;
+
+	ask(op, SHORT("GET", .answer_max = IMAGE_MAX), on_image, "/images/%s%s/json",
+	    container_image_registry(image), image);
+}
+
 static void on_pulled(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
@@ -894,7 +902,7 @@ static void on_pulled(enum status status, const struct error *err, const json_t 
 		return;
 	}
 	op->has_pulled = true; /* an error may hide in its answer: the next request shows it */
-	ask(op, SHORT("GET", .answer_max = IMAGE_MAX), on_image, "/images/%s/json", op->spec.image->text);
+	ask_image(op);
 }
 
 static void ask_pull(struct op *op)
@@ -906,14 +914,15 @@ static void ask_pull(struct op *op)
 
 	if (settings->pull && !op->has_pulled) {
 		if (take_slow_place(op))
-			ask(op, request, on_pulled, "/images/create?fromImage=%s%s", image,
+			ask(op, request, on_pulled, "/images/create?fromImage=%s%s%s",
+			    container_image_registry(image), image,
 			    strrchr(image, ':') > strrchr(image, '/') ? "" : "&tag=latest");
 		return;
 	}
 	op_refuse(op, STATUS_FAILED_PRECONDITION,
-		  "the engine at %s has no image %s%s: pull it, or allow the driver to (pull in %s)",
-		  settings->engine_socket, image, op->has_pulled ? ", and could not pull it" : "",
-		  settings->path);
+		  "the engine at %s has no image %s%s%s: pull it, or allow the driver to (pull in %s)",
+		  settings->engine_socket, container_image_registry(image), image,
+		  op->has_pulled ? ", and could not pull it" : "", settings->path);
 }
 
 /* Makes ready on the host what a plugin's container mounts. False: the call has ended. */
@@ -983,8 +992,7 @@ static void start_seen(struct op *op, struct container *container)
 	if (!container && (op->taken.use == NONCE_DONE || op->has_waited))
 		fail_used(op);
 	else if (!container)
-		ask(op, SHORT("GET", .answer_max = IMAGE_MAX), on_image, "/images/%s/json",
-		    op->spec.image->text);
+		ask_image(op);
 	else if (!str_eq(container->nonce, op->nonce))
 		fail_other_order(op);
 	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)

@@ -282,6 +282,21 @@ static void exec_well(const char *task, const char *script, char out[static 256]
 		fail_msg("%s", err.msg);
 }
 
+/* Root allows "bb:1", which is Docker Hub's; the engine has localhost/bb:1. */
+static void an_image_of_another_registry_is_not_taken_for_an_allowed_one(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err = {0};
+	struct wish w;
+
+	wish_task(&w, "elsewhere", "sleep 1000");
+	w.values[0].text = text("bb:1");
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "has no image docker.io/library/bb:1"));
+}
+
 /* --- streams ----------------------------------------------------------------------------------------------
  */
 
@@ -1575,6 +1590,7 @@ int main(int argc, char **argv)
 	const struct rpc_endpoint endpoint = {.unix_path = getenv("DRIVER_SOCKET")};
 	const struct CMUnitTest tasks[] = {
 		cmocka_unit_test(the_engine_is_found_healthy),
+		cmocka_unit_test(an_image_of_another_registry_is_not_taken_for_an_allowed_one),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_that_failed_is_restarted_on_its_mounts),
 		cmocka_unit_test(a_health_check_runs_in_its_task),

@@ -451,6 +451,54 @@ TEST(no_container_is_without_the_floor)
 	empty(&s);
 }
 
+#define DIGITS_63 "012345678901234567890123456789012345678901234567890123456789012"
+
+TEST(an_engine_gets_each_image_with_its_registry)
+{
+	static const struct {
+		const char *image, *registry;
+	} rows[] = {
+		{"bb", "docker.io/library/"},
+		{"bb:1.36", "docker.io/library/"},
+		{"localhost", "docker.io/library/"},
+		{"bb@sha256:" DIGITS_63 "a", "docker.io/library/"},
+		{"0123456789ab", "docker.io/library/"}, /* no beginning of an image's id */
+		{DIGITS_63 "a", "docker.io/library/"},
+		{"sha256:" DIGITS_63 "g", "docker.io/library/"},
+		{"sha256:" DIGITS_63, "docker.io/library/"},
+		{"sha256:" DIGITS_63 "ab", "docker.io/library/"},
+		{"team/bb:1.36", "docker.io/"},
+		{"team/a.b", "docker.io/"},
+		{"localhosts/bb", "docker.io/"},
+		{"localhost/bb:1", ""},
+		{"docker.io/library/bb", ""},
+		{"registry:5000/bb", ""},
+		{"sha256:" DIGITS_63 "a", ""},
+	};
+	struct settings settings = read_settings(IMAGE);
+	Holdfast__Driver__V1__NetworkConfig network =
+		PB(holdfast__driver__v1__network_config, .alloc_id = TEXT(ALLOC), .hostname = TEXT("h"));
+	char whole[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup(json_decrefp) json_t *task = NULL, *infra = NULL;
+		struct task_spec spec;
+		struct sample s;
+
+		fill(&s);
+		s.value[0].text = TEXT(rows[i].image);
+		assert_ok(task_spec_read(&s.task, &spec, NULL));
+		(void)snprintf(whole, sizeof(whole), "%s%s", rows[i].registry, rows[i].image);
+		task = container_of_task(&settings, &spec, &order, NULL);
+		assert_string_equal(json_string_value(json_object_get(task, "Image")), whole);
+		(void)str_copy(settings.infra_image, sizeof(settings.infra_image), rows[i].image);
+		infra = container_of_network(&settings, &network, &order);
+		assert_string_equal(json_string_value(json_object_get(infra, "Image")), whole);
+		assert_string_equal(container_image_registry(rows[i].image), rows[i].registry);
+		empty(&s);
+	}
+}
+
 static void expect_mounts(const char *more, const struct sample *s, enum status status, const char *reason)
 {
 	struct settings settings = read_settings(more);

@@ -1114,3 +1114,25 @@ CASE(a_plugin_is_not_made_without_the_program_that_sets_its_umask)
 	order_task(f, false);
 	assert_contains(model.asked, "/containers/create");
 }
+
+/* A local image of another registry is none of its images. */
+CASE(an_image_is_looked_up_and_pulled_with_its_registry)
+{
+	Holdfast__Driver__V1__ConfigValue image =
+		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = TEXT("bb:1"));
+	Holdfast__Driver__V1__ConfigValue *config[] = {&image};
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .driver = TEXT("container"), .n_config = 1, .config = config);
+
+	(void)str_copy(f->settings.images[0], sizeof(f->settings.images[0]), "bb:1");
+	f->settings.pull = model.has_no_image = true;
+	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
+	order_digest(f->body, f->n_body, f->order.digest);
+	assert_ok(order_sign(&f->order, seed, NULL));
+	order_task(f, false);
+	assert_contains(model.asked, "GET /images/docker.io/library/bb:1/json\n"
+				     "POST /images/create?fromImage=docker.io/library/bb:1\n"
+				     "GET /images/docker.io/library/bb:1/json\n");
+	assert_contains(answer.msg, "no image docker.io/library/bb:1");
+}
