@@ -18,7 +18,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <grp.h>
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <limits.h>
@@ -40,6 +39,12 @@
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define PLACE "launch" /* cluster and node of the session's orders */
 
+/* in the session's folder */
+#define OWN "driver"
+#define SETTINGS "settings.hcl"
+#define SOCKET "driver.sock" /* below OWN */
+#define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
 static const uint64_t ANSWER_US = 660 * USEC_PER_SEC; /* WaitTask answers within ten minutes */
 static const uint64_t START_US = 10 * USEC_PER_SEC;
 
@@ -49,13 +54,13 @@ enum {
 	KEY_TEXT_SIZE = 2 * ORDER_KEY_SIZE + 1,
 	POLL_US = 20000,
 	END_POLLS = 500,
-	NFTW_FDS = 16,
 };
 
 struct launch {
 	struct invocation *inv;
 	char folder[64];
-	char own[80]; /* the driver's, below it: socket and state */
+	char own[80];	       /* the driver's, below it: socket and state */
+	int folder_fd, own_fd; /* or negative */
 	char socket[100];
 	char settings[80];
 	char key_text[KEY_TEXT_SIZE];
@@ -65,19 +70,19 @@ struct launch {
 	char driver[ORDER_LABEL_SIZE]; /* what it calls itself */
 	uid_t uid;
 	gid_t gid;
-	pid_t pid; /* 0: it has not been started, or has ended */
+	pid_t pid; /* 0: it was not started */
 	sd_event *event;
 	struct rpc_client *client;
 };
 
 static volatile sig_atomic_t is_interrupted;
-static volatile sig_atomic_t driver_pid; /* 0: no driver to end */
+static volatile sig_atomic_t driver_pid; /* also its process group; 0: no driver to end */
 
 static void on_interrupt(int number)
 {
 	is_interrupted = 1;
 	if (driver_pid > 0) /* a call that waits for it ends with it */
-		(void)kill(driver_pid, SIGTERM);
+		(void)kill(-driver_pid, SIGTERM);
 }
 
 /* ---- the session's key, and the contents of orders ---- */
@@ -114,11 +119,6 @@ static enum status read_boot_id(struct launch *l, struct error *err)
 
 /* ---- its folder ---- */
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-	return remove(path);
-}
-
 static enum status find_user(struct launch *l, struct error *err)
 {
 	const char *name = l->inv->options[OPT_USER];
@@ -141,13 +141,36 @@ static enum status make_folder(struct launch *l, struct error *err)
 		l->folder[0] = '\0';
 		return error_set(err, status_from_errno(e), e, "cannot make a folder for the driver");
 	}
-	(void)str_format(l->own, sizeof(l->own), "%s/driver", l->folder);
-	(void)str_format(l->socket, sizeof(l->socket), "%s/driver.sock", l->own);
-	(void)str_format(l->settings, sizeof(l->settings), "%s/settings.hcl", l->folder);
+	(void)str_format(l->own, sizeof(l->own), "%s/" OWN, l->folder);
+	(void)str_format(l->socket, sizeof(l->socket), "%s/" SOCKET, l->own);
+	(void)str_format(l->settings, sizeof(l->settings), "%s/" SETTINGS, l->folder);
 	/* the driver's account has to find its own below it */
-	if (chmod(l->folder, 0711) < 0 || mkdir(l->own, 0700) < 0 || chown(l->own, l->uid, l->gid) < 0)
+	l->folder_fd = open(l->folder, FOLDER_FLAGS);
+	if (l->folder_fd < 0 || fchmod(l->folder_fd, 0711) < 0 || mkdirat(l->folder_fd, OWN, 0700) < 0 ||
+	    (l->own_fd = openat(l->folder_fd, OWN, FOLDER_FLAGS)) < 0 ||
+	    fchown(l->own_fd, l->uid, l->gid) < 0)
 		return error_set(err, status_from_errno(errno), errno, "cannot make %s", l->own);
 	return STATUS_OK;
+}
+
+/* Removes what this program made and the socket, and never what else the driver has put into its folder:
+ * that belongs to another account. */
+static void remove_folder(const struct launch *l)
+{
+	const char *user = l->inv->options[OPT_USER];
+
+	if (l->folder[0] == '\0')
+		return;
+	(void)unlinkat(l->folder_fd, SETTINGS, 0);
+	(void)unlinkat(l->own_fd, SOCKET, 0);
+	if ((unlinkat(l->folder_fd, OWN, AT_REMOVEDIR) == 0 || errno == ENOENT) && rmdir(l->folder) == 0)
+		return;
+	(void)fprintf(
+		stderr,
+		"holdfast: the driver has left files in %s, which is kept. Next, to remove it: (cd %s && "
+		"%s%s%sfind . -xdev -mindepth 1 -delete) && rmdir %s %s\n",
+		l->own, l->own, user ? "runuser -u " : "", user ? user : "", user ? " -- " : "", l->own,
+		l->folder);
 }
 
 /* Replaces the names in braces in @text. @ret owned by the caller */
@@ -192,7 +215,7 @@ static enum status write_settings(struct launch *l, struct error *err)
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "cannot read %s", path);
 	TRY(fill_in(l, text, &filled, err));
-	fd = open(l->settings, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	fd = openat(l->folder_fd, SETTINGS, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0 || fchmod(fd, 0644) < 0 || write(fd, filled, strlen(filled)) != (ssize_t)strlen(filled))
 		return error_set(err, STATUS_INTERNAL, errno, "cannot write %s", l->settings);
 	return STATUS_OK;
@@ -229,6 +252,8 @@ static enum status launch_start(struct launch *l, struct error *err)
 		l->pid = fork();
 		if (l->pid == 0)
 			become(l, argv);
+		if (l->pid > 0)
+			(void)setpgid(l->pid, l->pid); /* also here: the group exists before it is ended */
 		driver_pid = l->pid > 0 ? l->pid : 0;
 	}
 	for (int i = 0; argv && i < n; i++)
@@ -240,27 +265,36 @@ static enum status launch_start(struct launch *l, struct error *err)
 	return status;
 }
 
-static bool has_ended(struct launch *l)
+/* It is not reaped before its group has ended, whose number would be free for another one. */
+static bool has_ended(const struct launch *l)
 {
-	if (l->pid != 0 && waitpid(l->pid, NULL, WNOHANG) == l->pid)
-		driver_pid = l->pid = 0;
-	return l->pid == 0;
+	siginfo_t info = {0};
+
+	return l->pid == 0 || (waitid(P_PID, (id_t)l->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+			       info.si_pid == l->pid);
+}
+
+static void end_driver(struct launch *l)
+{
+	if (l->pid == 0)
+		return;
+	(void)kill(-l->pid, SIGTERM);
+	for (int i = 0; i < END_POLLS && !has_ended(l); i++)
+		(void)usleep(POLL_US);
+	(void)kill(-l->pid, SIGKILL);
+	(void)kill(l->pid, SIGKILL); /* it may have left its group */
+	driver_pid = 0;
+	(void)waitpid(l->pid, NULL, 0);
 }
 
 static void launch_end(struct launch *l)
 {
-	if (!has_ended(l))
-		(void)kill(l->pid, SIGTERM);
-	for (int i = 0; i < END_POLLS && !has_ended(l); i++)
-		(void)usleep(POLL_US);
-	if (l->pid != 0) {
-		(void)kill(l->pid, SIGKILL);
-		(void)waitpid(l->pid, NULL, 0);
-	}
+	end_driver(l);
 	rpc_client_free(l->client);
 	(void)sd_event_unref(l->event);
-	if (l->folder[0] != '\0')
-		(void)nftw(l->folder, remove_one, NFTW_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	remove_folder(l);
+	close_fdp(&l->own_fd);
+	close_fdp(&l->folder_fd);
 	explicit_bzero(l->seed, sizeof(l->seed));
 }
 
@@ -722,7 +756,7 @@ static enum status handle_calls(struct launch *l, struct error *err)
 static enum status cmd_driver_launch(struct invocation *inv, struct error *err)
 {
 	const struct sigaction action = {.sa_handler = on_interrupt};
-	struct launch l = {.inv = inv};
+	struct launch l = {.inv = inv, .folder_fd = -EBADF, .own_fd = -EBADF};
 	enum status status;
 
 	if (inv->n_behind < 1 || inv->n_behind != inv->n_args)

@@ -33,6 +33,15 @@ def folders():
     return sorted(Path("/run").glob("holdfast-launch-*"))
 
 
+def remove_by_hand(stderr):
+    """The driver's state stays in its folder, and nothing else; the command that is printed removes it."""
+    (folder,) = folders()
+    assert [path.name for path in folder.iterdir()] == ["driver"] and (folder / "driver/trail.log").exists(), stderr
+    assert not (folder / "driver/driver.sock").exists(), stderr
+    subprocess.run(["sh", "-c", stderr.split("Next, to remove it: ")[1].splitlines()[0]], check=True, timeout=60)
+    assert not folders(), folders()
+
+
 class Launch:
     def __init__(self, world):
         self.world = world
@@ -64,7 +73,8 @@ class Launch:
         assert b"33 99" in b"".join(base64.b64decode(one["stdout"]["value"]) for one in through[1:]), said
         assert [one["result"].get("exit_code", 0) for one in said if one.get("exited")] == [0, 0, 7], said
         assert b"said\n" in b"".join(base64.b64decode(one["value"]) for one in said if "value" in one), said
-        assert not folders() and not self.world.containers(), (folders(), self.world.containers())
+        assert not self.world.containers(), self.world.containers()
+        remove_by_hand(done.stderr)
 
     def launch_destroys_a_task_that_ignores_signals_at_once(self):
         """Without StopTask, as an agent may: its own time limit does not count."""
@@ -75,6 +85,7 @@ class Launch:
         assert done.returncode == 0 and time.monotonic() - begun < 25, done
         assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"; : ignores-destroy" in self.read(path)]
         assert not self.world.containers(), self.world.containers()
+        remove_by_hand(done.stderr)
 
     @staticmethod
     def read(path):
@@ -88,6 +99,7 @@ class Launch:
         done, said = self.calls(("StartTask", other), ("Nonsense", None), ("InspectTask", None), ("Capabilities", None))
         assert done.returncode == 1 and [one["name"] for one in said] == ["container"], done
         assert "images" in done.stderr and "Nonsense" in done.stderr and "not_found" in done.stderr.lower(), done
+        remove_by_hand(done.stderr)
 
     def launch_sets_only_what_the_schema_names(self):
         (self.world.work / "config.hcl").write_text('color = "blue"\n', encoding="ascii")
@@ -95,15 +107,16 @@ class Launch:
         done, _ = self.calls(("Capabilities", None))
         del self.words[-2:]
         assert done.returncode == 1 and "config.hcl:1" in done.stderr and "color" in done.stderr, done
-        assert not folders(), folders()
+        remove_by_hand(done.stderr)
 
     def launch_ends_its_driver_with_ctrl_c(self):
         with subprocess.Popen([*self.words, *self.program], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             while "orders are of" not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
-            process.wait(60)
-        assert process.returncode == 0 and not folders(), (process.returncode, folders())
+            stderr = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, (process.returncode, stderr)
+        remove_by_hand(stderr)
 
 
 def cases(world):
