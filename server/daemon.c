@@ -588,6 +588,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->session_events = &session_events;
 	server->n_observers = sizeof(observers) / sizeof(observers[0]);
 	RB_INIT(&server->volume_works);
+	LIST_INIT(&server->snapshottings);
 	TAILQ_INIT(&server->silence.sessions);
 	server->execs = rates_new();
 	status = server->execs ? build(server, err) : error_no_memory(err, "the server");

@@ -52,6 +52,7 @@ struct warnings;
 RB_HEAD(watch_tree, watch);
 TAILQ_HEAD(watch_queue, watch);
 RB_HEAD(volume_work_tree, volume_work);
+LIST_HEAD(snapshotting_list, snapshotting);
 
 LIST_HEAD(task_stream_list, task_stream);
 TAILQ_HEAD(session_queue, session);
@@ -145,9 +146,10 @@ struct server {
 	struct pki_facts own;		       /* of the server's certificate; 0 and "": not known */
 	int64_t trust_ends_at_ms;	       /* its CAs expire, the last one; 0: not known */
 	int64_t trust_begins_at_ms; /* its only CA was made, after a change of the CA; 0: no certain moment */
-	struct job_works *job_works;	      /* owned; see job/job_work.h */
-	struct pending *pending;	      /* owned; NULL: nothing was pending; see alloc/allocs.h */
-	struct volume_work_tree volume_works; /* see volume/work.h */
+	struct job_works *job_works;		/* owned; see job/job_work.h */
+	struct pending *pending;		/* owned; NULL: nothing was pending; see alloc/allocs.h */
+	struct volume_work_tree volume_works;	/* see volume/work.h */
+	struct snapshotting_list snapshottings; /* see volume/snapshots.c */
 	size_t n_sessions;
 	struct events *events;		      /* owned */
 	struct service_status *service;	      /* owned; NULL without a service manager */

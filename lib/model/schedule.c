@@ -14,6 +14,7 @@ struct schedule_step schedule_next(const struct schedule_policy *policy,
 {
 	const struct schedule_snapshot *last;
 	size_t n_ready = 0, oldest = 0;
+	bool is_begun = false; /* a removal */
 	struct schedule_step step;
 	int64_t slot_ms;
 
@@ -28,13 +29,17 @@ struct schedule_step schedule_next(const struct schedule_policy *policy,
 	if (last->state == SCHEDULE_SNAPSHOT_NOT_READY)
 		return (struct schedule_step){
 			.action = SCHEDULE_RESUME, .i = n - 1, .time_ms = last->slot_ms};
-	for (size_t i = n; i-- > 0;)
-		if (existing[i].state == SCHEDULE_SNAPSHOT_READY) {
-			n_ready++;
+	for (size_t i = n; i-- > 0;) {
+		bool is_ready = existing[i].state == SCHEDULE_SNAPSHOT_READY;
+		bool is_deleting = existing[i].state == SCHEDULE_SNAPSHOT_DELETING;
+
+		n_ready += is_ready;
+		if (is_deleting || (is_ready && !is_begun))
 			oldest = i;
-		}
+		is_begun = is_begun || is_deleting;
+	}
 	step = (struct schedule_step){.i = oldest, .time_ms = last->slot_ms + policy->every_ms};
-	if (n_ready > policy->keep && (!policy->cannot_remove || slot_ms == last->slot_ms))
+	if ((is_begun || n_ready > policy->keep) && (!policy->cannot_remove || slot_ms == last->slot_ms))
 		step.action = SCHEDULE_REMOVE;
 	else if (slot_ms > last->slot_ms)
 		step = (struct schedule_step){.action = SCHEDULE_MAKE, .time_ms = slot_ms};

@@ -22,6 +22,7 @@ enum schedule_snapshot_state {
 	SCHEDULE_SNAPSHOT_ASKED,     /* recorded; the provider may have made it */
 	SCHEDULE_SNAPSHOT_NOT_READY, /* made; the provider still works on it */
 	SCHEDULE_SNAPSHOT_READY,
+	SCHEDULE_SNAPSHOT_DELETING, /* a removal began, and is finished before another one begins */
 };
 
 /* A snapshot that the schedule made. */

@@ -152,6 +152,8 @@ static enum schedule_snapshot_state state_of(const Holdfast__V1__Snapshot *snaps
 {
 	if (snapshot->snapshot_id[0] == '\0')
 		return SCHEDULE_SNAPSHOT_ASKED;
+	if (snapshot->deleting)
+		return SCHEDULE_SNAPSHOT_DELETING;
 	return snapshot->ready ? SCHEDULE_SNAPSHOT_READY : SCHEDULE_SNAPSHOT_NOT_READY;
 }
 
@@ -371,7 +373,10 @@ static void begin(struct schedules *schedules, struct schedule *schedule, const 
 	else
 		status = snapshots_make(server, entry, name, step->time_ms, on_made, &err);
 	if (status != STATUS_OK) {
-		failed(schedules, schedule, name, &err);
+		if (status == STATUS_ABORTED) /* a caller's call about that snapshot is in flight */
+			schedule->look_ms = clock_realtime_ms() + SCHEDULE_RETRY_MIN_MS;
+		else
+			failed(schedules, schedule, name, &err);
 		schedule->cannot_remove = step->action == SCHEDULE_REMOVE;
 		return;
 	}

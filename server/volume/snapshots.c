@@ -104,19 +104,35 @@ const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *pl
 	return NULL;
 }
 
-/* A snapshot while it is being made or deleted. */
+/* A snapshot while it is being made or deleted. At most one for a recorded name asks the provider: its result
+ * is applied to the record that it began with. A server that leads next does not know of it; it goes by the
+ * record, which has no id yet or is marked as deleting. */
 struct snapshotting {
+	LIST_ENTRY(snapshotting) of_server;
 	struct rpc_call *call;	   /* NULL: the server does it by itself */
 	snapshots_done_fn *done;   /* without call */
 	struct volume_parts parts; /* of the source volume; deleting: secrets and plugin only */
 	Holdfast__V1__Snapshot
 		*snapshot; /* owned; as recorded. Deleting: with the ids only when not recorded */
-	bool is_new;	   /* recorded by this call: no earlier try may have made it */
-	bool is_recorded;
+	bool is_new; /* recorded, or marked as deleting, by this call: no earlier try may have done it */
 };
+
+static struct snapshotting *snapshotting_new(struct server *server, struct rpc_call *call,
+					     snapshots_done_fn *done)
+{
+	struct snapshotting *work = calloc(1, sizeof(*work));
+
+	if (!work)
+		return NULL;
+	work->call = call;
+	work->done = done;
+	LIST_INSERT_HEAD(&server->snapshottings, work, of_server);
+	return work;
+}
 
 static void snapshotting_free(struct snapshotting *work)
 {
+	LIST_REMOVE(work, of_server);
 	volume_parts_release(&work->parts);
 	holdfast__v1__snapshot__free_unpacked(work->snapshot, NULL);
 	free(work);
@@ -132,6 +148,27 @@ static const char *object_name(const Holdfast__V1__Snapshot *snapshot, char ret[
 		(void)str_format(ret, OBJECT_NAME_SIZE, "snapshot %s/%s", snapshot->plugin_id,
 				 snapshot->snapshot_id);
 	return ret;
+}
+
+static bool is_same(const Holdfast__V1__Snapshot *a, const Holdfast__V1__Snapshot *b)
+{
+	return str_eq(a->plugin_id, b->plugin_id) && str_eq(a->namespace_, b->namespace_) &&
+	       str_eq(a->name, b->name);
+}
+
+/* Is no other call about the recorded snapshot in flight? */
+static enum status check_alone(const struct server *server, const struct snapshotting *work,
+			       struct error *err)
+{
+	const struct snapshotting *other;
+
+	LIST_FOREACH (other, &server->snapshottings, of_server)
+		if (other != work && other->snapshot && is_same(other->snapshot, work->snapshot))
+			return error_set(err, STATUS_ABORTED, 0,
+					 "snapshot %s: another call makes or deletes it; repeat this in a "
+					 "moment, holdfast volume snapshot list shows its result",
+					 work->snapshot->name);
+	return STATUS_OK;
 }
 
 /* Stage the record of how it ended. The snapshots of a schedule are events of their volume. */
@@ -240,8 +277,7 @@ static bool is_of_another(struct server *server, const Holdfast__V1__Snapshot *s
 	const Holdfast__V1__Snapshot *known =
 		snapshots_find(&server->state, snapshot->plugin_id, snapshot_id);
 
-	return known &&
-	       !(str_eq(known->name, snapshot->name) && str_eq(known->namespace_, snapshot->namespace_));
+	return known && !is_same(known, snapshot);
 }
 
 static void on_provider_made(struct server *server, const Holdfast__V1__PluginReply *reply,
@@ -400,6 +436,15 @@ static enum status check_parameters(struct server *server, const struct rpc_call
 		parts->volume.id);
 }
 
+static enum status refuse_deleting(const Holdfast__V1__Snapshot *snapshot, struct error *err)
+{
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"snapshot %s: its deletion began and may have happened; finish it with holdfast volume "
+		"snapshot delete, holdfast volume snapshot list shows its id",
+		snapshot->name);
+}
+
 static enum status snapshot_begin(struct server *server, const struct volume_entry *entry,
 				  const Holdfast__V1__CreateSnapshotRequest *request, int64_t scheduled_ms,
 				  struct snapshotting *work, struct error *err)
@@ -411,8 +456,11 @@ static enum status snapshot_begin(struct server *server, const struct volume_ent
 	TRY(check_parameters(server, work->call, &work->parts, request, err));
 	TRY(fill_snapshot(server, &entry->volume, request, scheduled_ms, work, err));
 	TRY(volume_secrets_take(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets, err));
-	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready)
+	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready && !work->snapshot->deleting)
 		return change_commit(server, &change, on_made, work, err); /* made: answered when durable */
+	TRY(check_alone(server, work, err));
+	if (work->snapshot->deleting)
+		return refuse_deleting(work->snapshot, err);
 	if (work->is_new || scheduled_ms != 0)
 		put_record(&change, work->snapshot);
 	if (work->call)
@@ -427,11 +475,9 @@ static enum status create(struct server *server, struct rpc_call *call, const st
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 
 	TRY(check_create(server, entry, request, err));
-	work = calloc(1, sizeof(*work));
+	work = snapshotting_new(server, call, done);
 	if (!work)
 		return error_no_memory(err, "a snapshot");
-	work->call = call;
-	work->done = done;
 	TRY(snapshot_begin(server, entry, request, scheduled_ms, work, err));
 	(void)TAKE_PTR(work);
 	return STATUS_OK;
@@ -487,18 +533,38 @@ static void on_forgotten(struct server *server, void *userdata)
 		work->done(server, work->snapshot, NULL);
 }
 
+/* Takes @work. @was_asked: the provider may have heard of it. */
+static void delete_failed(struct server *server, struct snapshotting *work, bool was_asked,
+			  const struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__VolumeDetail deleting = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+
+	/* the same codes mean the same as of a volume that is deleted */
+	deleting.phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING;
+	if (work->is_new &&
+	    (!was_asked || volume_phase_failure(&deleting, err->status, false) == VOLUME_FAILURE_ENDS)) {
+		work->snapshot->deleting = false;
+		put_record(&change, work->snapshot);
+		(void)change_commit(server, &change, NULL, NULL, NULL); /* if that fails, the mark stays */
+	}
+	refuse(server, work, DELETE, err);
+}
+
 static void on_provider_deleted(struct server *server, const Holdfast__V1__PluginReply *reply,
 				const struct error *err, void *userdata)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct snapshotting *work = userdata;
+	const Holdfast__V1__Snapshot *known =
+		snapshots_find(&server->state, work->snapshot->plugin_id, work->snapshot->snapshot_id);
 
-	if (err && (err->status != STATUS_NOT_FOUND || !work->is_recorded)) {
-		refuse(server, work, DELETE, err);
+	if (err && (err->status != STATUS_NOT_FOUND || !known)) {
+		delete_failed(server, work, true, err);
 		return;
 	}
-	if (work->is_recorded)
-		delete_record(&change, work->snapshot);
+	if (known)
+		delete_record(&change, known);
 	audit_end(server, &change, work, DELETE,
 		  err ? "the provider has no such snapshot" : "deleted at its provider");
 	commit(server, &change, on_forgotten, work, DELETE);
@@ -523,7 +589,7 @@ static void on_delete_intended(struct server *server, void *userdata)
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE_SNAPSHOT;
 	call.delete_snapshot = &delete;
 	if (controller_call(server, &controller, &err) != STATUS_OK)
-		refuse(server, work, DELETE, &err);
+		delete_failed(server, work, false, &err);
 }
 
 static enum status check_delete(const Holdfast__V1__DeleteSnapshotRequest *request, struct error *err)
@@ -558,9 +624,12 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 	TRY(volume_secrets_take(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	given.plugin_id = request->plugin_id;
 	given.snapshot_id = request->snapshot_id;
-	work->is_recorded = known != NULL;
+	work->is_new = known && !known->deleting;
 	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
-	return work->snapshot ? STATUS_OK : error_no_memory(err, "a snapshot");
+	if (!work->snapshot)
+		return error_no_memory(err, "a snapshot");
+	work->snapshot->deleting = true;
+	return STATUS_OK;
 }
 
 /* A snapshot belongs to the namespace of its volume; one that was not made here to the operators. To those
@@ -591,12 +660,14 @@ static enum status begin_delete(struct server *server, struct rpc_call *call,
 
 	TRY(check_delete(request, err));
 	TRY(volume_check_ability(server, request->plugin_id, &VOLUME_CAN_SNAPSHOT, err));
-	work = calloc(1, sizeof(*work));
+	work = snapshotting_new(server, call, done);
 	if (!work)
 		return error_no_memory(err, "a snapshot");
-	work->call = call;
-	work->done = done;
 	TRY(fill_delete(server, request, known, work, err));
+	if (known) {
+		TRY(check_alone(server, work, err));
+		put_record(&change, work->snapshot);
+	}
 	if (call)
 		audit_write(server, &change, call, DELETE, object_name(work->snapshot, object), NULL);
 	TRY(change_commit(server, &change, on_delete_intended, work, err));

@@ -15,6 +15,10 @@ enum { EVERY = 1000, KEEP = 2, MOST = 4, ROUNDS = 20000 };
 	{                                         \
 		slot, SCHEDULE_SNAPSHOT_NOT_READY \
 	}
+#define DELETING(slot)                           \
+	{                                        \
+		slot, SCHEDULE_SNAPSHOT_DELETING \
+	}
 #define READY(slot)                           \
 	{                                     \
 		slot, SCHEDULE_SNAPSHOT_READY \
@@ -67,6 +71,16 @@ TEST(each_set_of_snapshots_has_one_next_step)
 		 {READY(3300), READY(4300), READY(5300)},
 		 3,
 		 {SCHEDULE_REMOVE, 0, 6300}},
+		{"a removal that began is finished, also within the kept ones",
+		 5400,
+		 {READY(3300), DELETING(4300), READY(5300)},
+		 3,
+		 {SCHEDULE_REMOVE, 1, 6300}},
+		{"one that is being removed is no ready one",
+		 6300,
+		 {READY(3300), READY(4300), READY(5300), DELETING(6300)},
+		 4,
+		 {SCHEDULE_REMOVE, 3, 7300}},
 		{"a clock that is a little behind makes no second one",
 		 5000,
 		 {READY(5300)},
@@ -117,8 +131,12 @@ TEST(a_schedule_keeps_the_last_good_ones_whatever_fails)
 			if (existing[step.i].state == SCHEDULE_SNAPSHOT_READY)
 				newest_ready = step.time_ms;
 		} else if (step.action == SCHEDULE_REMOVE) {
-			assert_true(n > KEEP);
+			assert_true(n > KEEP || existing[step.i].state == SCHEDULE_SNAPSHOT_DELETING);
 			assert_true(existing[step.i].slot_ms < newest_ready);
+			existing[step.i].state = SCHEDULE_SNAPSHOT_DELETING;
+			now += dice % 900;
+			if (dice % 4 == 0)
+				continue;
 			for (size_t k = step.i; k + 1 < n; k++)
 				existing[k] = existing[k + 1];
 			n--;

@@ -178,6 +178,49 @@ PROVIDER_TEST(a_snapshot_of_a_person_with_the_name_of_the_next_one_is_not_taken_
 	assert_int_equal(n_records(f, false), 1);
 }
 
+#define DELETE_FIRST "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}"
+
+PROVIDER_TEST(a_callers_deletion_in_flight_is_no_failure_of_the_schedule_and_delays_no_snapshot)
+{
+	struct pending pending;
+
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "DeleteSnapshot", DELETE_FIRST, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE_SNAPSHOT] == 1);
+	for (int i = 0; i < 2; i++) {
+		let_pass(f, EVERY_MS);
+		let_pass(f, SCHEDULE_RETRY_MIN_MS);
+	}
+	assert_int_equal(provider.calls[CALL_DELETE_SNAPSHOT], 1);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 3);
+	assert_true(has_metric(f, "\nholdfast_scheduled_snapshots_failed_total 0\n"));
+	assert_true(pending.ended); /* its client waits no longer */
+	provider_answer();
+	look(f);
+	assert_int_equal(n_records(f, true), KEEP);
+}
+
+TEST_ON(a_schedule_finishes_a_deletion_that_a_dead_server_began, struct fixture, f, provider_setup,
+	provider_teardown)
+{
+	struct pending pending;
+
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_HOLD_DONE, 1, STATUS_OK);
+	start_asking(f, "DeleteSnapshot", DELETE_FIRST, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE_SNAPSHOT] == 1);
+	settle(f);
+	provider_crash(f);
+	assert_int_equal(n_records(f, true), 1);
+	let_pass(f, SCHEDULE_GRACE_MS);
+	look(f);
+	assert_int_equal(provider.calls[CALL_DELETE_SNAPSHOT], 2);
+	assert_string_equal(snapshots_of(snapshots_first(&f->server->state, "nfs"))->snapshot_id, "snap-2");
+}
+
 PROVIDER_TEST(a_failed_snapshot_is_counted_and_tried_again_and_removes_no_other)
 {
 	must(f, "Create", SCHEDULED, NULL);

@@ -161,6 +161,131 @@ PROVIDER_TEST(deleting_forgets_the_record_when_the_provider_has)
 		"the provider's words"); /* nobody knows it */
 }
 
+#define DELETE_SNAP "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}"
+
+PROVIDER_TEST(a_repeat_while_a_snapshot_is_made_is_refused_and_takes_no_id_away)
+{
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "CreateSnapshot", SNAP, &pending);
+	UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 1);
+	refuses(f, "CreateSnapshot", SNAP, STATUS_ABORTED, "another call");
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1);
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"s2\"}", NULL);
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"other\",\"name\":\"s1\"}", NULL);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+	assert_string_equal(record(f, "s1")->snapshot_id, "snap-3");
+	must(f, "CreateSnapshot", SNAP, "snap-3");
+}
+
+PROVIDER_TEST(a_snapshot_whose_deletion_is_in_flight_is_not_made)
+{
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "DeleteSnapshot", DELETE_SNAP, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE_SNAPSHOT] == 1);
+	refuses(f, "CreateSnapshot", SNAP, STATUS_ABORTED, "another call");
+	refuses(f, "DeleteSnapshot", DELETE_SNAP, STATUS_ABORTED, "another call");
+	assert_int_equal(provider.calls[CALL_DELETE_SNAPSHOT], 1);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+	assert_null(record(f, "s1"));
+	must(f, "CreateSnapshot", SNAP, "snap-2");
+}
+
+PROVIDER_TEST(a_snapshot_that_is_asked_about_again_is_not_deleted_meanwhile)
+{
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider.is_slow_snapshot = true;
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "CreateSnapshot", SNAP, &pending);
+	UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 2);
+	refuses(f, "DeleteSnapshot", DELETE_SNAP, STATUS_ABORTED, "another call");
+	provider_answer();
+	UNTIL(f, pending.ended);
+	must(f, "DeleteSnapshot", DELETE_SNAP, NULL);
+	assert_null(record(f, "s1"));
+}
+
+/* What is in flight at the end of a server is unknown to the next one. */
+TEST_ON(a_deletion_that_may_have_happened_is_finished_before_the_name_is_used_again, struct fixture, f,
+	provider_setup, provider_teardown)
+{
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_HOLD_DONE, 1, STATUS_OK);
+	start_asking(f, "DeleteSnapshot", DELETE_SNAP, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE_SNAPSHOT] == 1);
+	settle(f);
+	provider_crash(f);
+	assert_int_equal(provider_snapshots(), 0);
+	refuses(f, "CreateSnapshot", SNAP, STATUS_FAILED_PRECONDITION, "snapshot delete");
+	must(f, "ListSnapshots", "{}", "\"deleting\":true");
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_FAILED_PRECONDITION);
+	refuses(f, "DeleteSnapshot", DELETE_SNAP, STATUS_FAILED_PRECONDITION, "the provider's words");
+	refuses(f, "CreateSnapshot", SNAP, STATUS_FAILED_PRECONDITION, "snapshot delete");
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_NOT_FOUND);
+	must(f, "DeleteSnapshot", DELETE_SNAP, NULL);
+	must(f, "CreateSnapshot", SNAP, "snap-2");
+}
+
+PROVIDER_TEST(a_deletion_that_failed_leaves_the_snapshot_only_if_the_provider_refused_it)
+{
+	static const struct {
+		enum provider_outcome outcome;
+		enum status status;
+		bool stays;
+	} cases[] = {
+		{PROVIDER_FAIL, STATUS_FAILED_PRECONDITION, true}, /* it is in use */
+		{PROVIDER_REFUSE, STATUS_UNAVAILABLE, true},	   /* nothing was called */
+		{PROVIDER_FAIL, STATUS_DEADLINE_EXCEEDED, false},
+	};
+
+	must(f, "Create", DB, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		must(f, "CreateSnapshot", SNAP, "snap-1");
+		provider_order(CALL_DELETE_SNAPSHOT, cases[i].outcome, 1, cases[i].status);
+		refuses(f, "DeleteSnapshot", DELETE_SNAP, cases[i].status, "");
+		assert_int_equal(!record(f, "s1")->deleting, cases[i].stays);
+	}
+	refuses(f, "CreateSnapshot", SNAP, STATUS_FAILED_PRECONDITION, "snapshot delete");
+	must(f, "DeleteSnapshot", DELETE_SNAP, NULL);
+}
+
+/* An operator deletes by an id that no record has yet; the provider gives that id to a call before it. */
+PROVIDER_TEST(a_record_that_comes_while_its_id_is_deleted_goes_with_it)
+{
+	struct pending making, deleting;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "CreateSnapshot", SNAP, &making);
+	UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 1);
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "DeleteSnapshot", DELETE_SNAP, &deleting);
+	UNTIL(f, provider.calls[CALL_DELETE_SNAPSHOT] == 1);
+	settle(f);
+	provider_answer();
+	UNTIL(f, making.ended && deleting.ended);
+	assert_int_equal(deleting.status, STATUS_OK);
+	assert_null(record(f, "s1"));
+	assert_int_equal(provider_snapshots(), 0);
+}
+
 PROVIDER_TEST(lists_join_records_with_provider_snapshots)
 {
 	must(f, "Create", DB, NULL);
