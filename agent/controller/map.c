@@ -575,6 +575,8 @@ static enum status parse_create(const struct controller_answer *a)
 	TRY(check_id(a, "volume_id", volume->volume_id));
 	TRY(check_bytes(a, "capacity_bytes", volume->capacity_bytes));
 	TRY(check_context(a, "volume_context", VOLUME_MAP(volume->volume_context), volume->n_volume_context));
+	/* Its id is not compared: GCE PD reports the provider's number of a snapshot, not the id that was
+	 * given */
 	if (is_copy(a->call->create) && !volume->content_source)
 		TRY(bad(a, "volume %s, without the source that was asked for: it may be empty",
 			volume->volume_id));
