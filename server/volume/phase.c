@@ -186,10 +186,10 @@ bool volume_phase_all_behind(Holdfast__V1__VolumeDetail *detail, struct volume_e
 }
 
 bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry,
-			   const Holdfast__V1__ControllerExpandResponse *done)
+			   const Holdfast__V1__ControllerExpandResponse *done, uint64_t asked_min)
 {
 	/* a provider that names no size has given the requested one; it must not give less */
-	detail->capacity = done->capacity > detail->capacity_min ? done->capacity : detail->capacity_min;
+	detail->capacity = done->capacity > asked_min ? done->capacity : asked_min;
 	return !done->node_expansion_required || volume_phase_all_behind(detail, entry);
 }
 

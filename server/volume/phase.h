@@ -42,9 +42,10 @@ bool volume_phase_created(Holdfast__V1__VolumeDetail *detail, const struct volum
  * mounts it for write. False: memory is short. */
 bool volume_phase_all_behind(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry);
 
-/** The provider has expanded it; nodes with claims are behind when they have to act. */
+/** The provider has expanded it to at least @asked_min; nodes with claims are behind when they have to act.
+ */
 bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry,
-			   const Holdfast__V1__ControllerExpandResponse *done);
+			   const Holdfast__V1__ControllerExpandResponse *done, uint64_t asked_min);
 
 /** Returns a claim on the next node behind @after, in the order of ids, whose file system is behind; NULL:
  * no such node. Nodes without a claim are skipped: nothing is mounted there. */

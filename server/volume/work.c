@@ -44,6 +44,8 @@ struct volume_work {
 	bool is_busy;		/* a plugin is being asked, or its answer is on its way to the disk */
 	bool may_be_done; /* an earlier try, of this run or the last, may have done it at the provider */
 	bool node_failed; /* some node's file system could not be expanded in this try */
+	Holdfast__V1__VolumePhase asked_phase; /* at the last step; both may be changed while it is busy */
+	uint64_t asked_min;
 	char after[NODE_ID_MAX + 1]; /* the last node that was asked in this try */
 	struct error error;	     /* of this try, when something failed */
 	struct backoff backoff;
@@ -286,6 +288,10 @@ static void volume_work_take_reply(struct volume_work *work, const Holdfast__V1_
 
 	if (!volume_work_load(work, &parts))
 		return;
+	if (err && parts.detail->phase != work->asked_phase) { /* of a call for an earlier phase */
+		volume_work_step(work);
+		return;
+	}
 	if (err) {
 		work->error = *err;
 		volume_work_failed(work, &parts, true);
@@ -456,7 +462,11 @@ static bool apply_created(struct volume_work *work, struct volume_parts *parts,
 
 	if (str_copy(parts->volume.external_id, sizeof(parts->volume.external_id), made->external_id) < 0)
 		return false;
-	return volume_phase_created(parts->detail, volume_work_entry(work), made);
+	if (!volume_phase_created(parts->detail, volume_work_entry(work), made))
+		return false;
+	return parts->detail->capacity_min <= work->asked_min ||
+	       parts->detail->capacity_min <= parts->detail->capacity ||
+	       volume_phase_begin(parts->detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING);
 }
 
 static void on_created(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
@@ -493,7 +503,7 @@ static void on_created(struct server *server, const Holdfast__V1__PluginReply *r
 static bool apply_expanded(struct volume_work *work, struct volume_parts *parts,
 			   const Holdfast__V1__PluginReply *reply)
 {
-	return volume_phase_expanded(parts->detail, volume_work_entry(work), reply->expand);
+	return volume_phase_expanded(parts->detail, volume_work_entry(work), reply->expand, work->asked_min);
 }
 
 static void on_expanded(struct server *server, const Holdfast__V1__PluginReply *reply,
@@ -691,6 +701,8 @@ static void volume_work_step(struct volume_work *work)
 		volume_work_failed(work, &parts, false); /* and that ends it */
 		return;
 	}
+	work->asked_phase = parts.detail->phase;
+	work->asked_min = parts.detail->capacity_min;
 	if (step(work, &parts, &asked, &err) != STATUS_OK) {
 		/* the code is this server's, not the provider's: only what cannot be put in a call ends it */
 		if (err.status != STATUS_INVALID_ARGUMENT)

@@ -361,6 +361,14 @@ static int on_turn(sd_event_source *source, void *userdata)
 	return 0;
 }
 
+void provider_fail(enum status code)
+{
+	for (size_t i = 0; i < PROVIDER_HELD_MAX; i++)
+		if (jobs[i])
+			jobs[i]->orders = (struct provider_orders){PROVIDER_FAIL, 0, code};
+	provider_answer();
+}
+
 void provider_answer(void)
 {
 	for (size_t i = 0; i < PROVIDER_HELD_MAX; i++) {

@@ -75,6 +75,9 @@ void provider_order(int request, enum provider_outcome outcome, unsigned int tim
 /** Answer what is held. */
 void provider_answer(void);
 
+/** End what is held with @code; nothing is done. */
+void provider_fail(enum status code);
+
 /** The server ends: what is held or in flight ends with STATUS_CANCELLED. */
 void provider_stop(struct server *server);
 

@@ -807,6 +807,52 @@ PROVIDER_TEST(two_equal_requests_share_one_operation)
 	assert_int_equal(second.status, STATUS_OK);
 }
 
+#define SIZED(min) "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"" min "\"}}"
+
+PROVIDER_TEST(a_larger_size_that_is_requested_meanwhile_is_asked_for_as_well)
+{
+	struct pending first, second;
+
+	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Create", SIZED("10"), &first);
+	UNTIL(f, provider.calls[CALL_CREATE] == 1);
+	start_asking(f, "Create", SIZED("20"), &second);
+	settle(f);
+	provider_answer();
+	UNTIL(f, first.ended && second.ended);
+	assert_int_equal(second.status, STATUS_OK);
+	assert_int_equal(provider.volumes[0].capacity, 20);
+	provider_order(CALL_EXPAND, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", &first);
+	UNTIL(f, provider.calls[CALL_EXPAND] == 2);
+	start_asking(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"40\"}", &second);
+	settle(f);
+	provider_answer();
+	UNTIL(f, first.ended && second.ended);
+	assert_int_equal(first.status, STATUS_OK);
+	assert_int_equal(second.status, STATUS_OK);
+	assert_int_equal(provider.volumes[0].capacity, 40);
+	assert_int_equal(detail_of(f, "db")->capacity, 40);
+	assert_int_equal(provider.calls[CALL_EXPAND], 3);
+}
+
+PROVIDER_TEST(an_expansion_that_fails_ends_no_deletion_that_began_meanwhile)
+{
+	struct pending expanding, deleting;
+
+	must(f, "Create", SIZED("10"), NULL);
+	provider_order(CALL_EXPAND, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", &expanding);
+	UNTIL(f, provider.calls[CALL_EXPAND] == 1);
+	start_asking(f, "Delete", ID, &deleting);
+	settle(f);
+	provider_fail(STATUS_OUT_OF_RANGE);
+	UNTIL(f, expanding.ended && deleting.ended);
+	assert_int_equal(deleting.status, STATUS_OK);
+	assert_int_equal(expanding.status, STATUS_ABORTED); /* there is no volume */
+	assert_int_equal(provider_volumes(), 0);
+}
+
 CASE(bad_requests_are_refused_with_their_code_and_change_nothing)
 {
 	static const struct {
