@@ -345,6 +345,17 @@ static enum status not_confirmed(const struct volume *volume, const char *messag
 		message[0] != '\0' ? message : "it gave no reason");
 }
 
+/* Has the plugin confirmed the volume that is stored now? */
+static enum status check_asked(const struct volume *asked, const struct volume *volume, struct error *err)
+{
+	if (str_eq(asked->plugin_id, volume->plugin_id) && str_eq(asked->external_id, volume->external_id))
+		return STATUS_OK;
+	return error_set(err, STATUS_ABORTED, 0,
+			 "volume %s was registered as another one while its plugin was asked, nothing was "
+			 "stored; see holdfast volume status %s%s%s, and repeat this",
+			 volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
+}
+
 static void on_validated(struct server *server, const Holdfast__V1__PluginReply *reply,
 			 const struct error *err, void *userdata)
 {
@@ -373,6 +384,8 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 		/* against the stored volume: it may have changed meanwhile */
 		status = volume_spec_prepare(server, registering->call, &registering->given, false, &spec,
 					     &why);
+		if (status == STATUS_OK)
+			status = check_asked(&registering->asked, &spec.parts.volume, &why);
 		if (status == STATUS_OK)
 			status = store_registration(server, registering->call, &spec,
 						    is_skipped ? registering->unconfirmed : NULL, &why);

@@ -807,6 +807,23 @@ PROVIDER_TEST(two_equal_requests_share_one_operation)
 	assert_int_equal(second.status, STATUS_OK);
 }
 
+PROVIDER_TEST(a_confirmation_counts_only_for_the_volume_that_was_asked_about)
+{
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Register", "{\"volume\":{" DB_HEAD ",\"description\":\"d\"}}", &pending);
+	UNTIL(f, provider.calls[CALL_VALIDATE] == 1);
+	must(f, "Deregister", ID, NULL);
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"externalId\":\"other\"}}", NULL);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_ABORTED);
+	assert_non_null(strstr(pending.message, "registered as another one"));
+	must(f, "Get", ID, "\"externalId\":\"other\"");
+}
+
 #define SIZED(min) "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"" min "\"}}"
 
 PROVIDER_TEST(a_larger_size_that_is_requested_meanwhile_is_asked_for_as_well)
