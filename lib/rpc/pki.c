@@ -72,14 +72,14 @@ static bool set_name(X509_NAME *name, const char *common_name)
 					  -1, 0) == 1;
 }
 
-static X509 *cert_new(EVP_PKEY *key, const char *common_name, int64_t issued_s, int64_t life_s)
+static X509 *cert_new(EVP_PKEY *key, const char *common_name, int64_t begins_s, int64_t ends_s)
 {
 	cleanup(X509_freep) X509 *cert = X509_new();
 
 	if (!cert || X509_set_version(cert, X509_VERSION_3) != 1 || !set_serial(cert) ||
-	    !ASN1_TIME_set(X509_getm_notBefore(cert), (time_t)(issued_s - PKI_SKEW_S)) ||
-	    !ASN1_TIME_set(X509_getm_notAfter(cert), (time_t)(issued_s + life_s)) ||
-	    X509_set_pubkey(cert, key) != 1 || !set_name(X509_get_subject_name(cert), common_name))
+	    !ASN1_TIME_set(X509_getm_notBefore(cert), (time_t)begins_s) ||
+	    !ASN1_TIME_set(X509_getm_notAfter(cert), (time_t)ends_s) || X509_set_pubkey(cert, key) != 1 ||
+	    !set_name(X509_get_subject_name(cert), common_name))
 		return NULL;
 	return TAKE_PTR(cert);
 }
@@ -288,12 +288,13 @@ static enum status make_ca(const char *cluster, unsigned int days, EVP_PKEY **re
 			   struct error *err)
 {
 	char name[NAME_MAX_LEN + sizeof(CA_SUFFIX)];
+	int64_t now_s = clock_realtime_ms() / 1000;
 
 	(void)str_format(name, sizeof(name), "%.*s" CA_SUFFIX, (int)(NAME_MAX_LEN - strlen(CA_SUFFIX)),
 			 cluster);
 	ERR_clear_error();
 	*ret_key = EVP_EC_gen("P-256");
-	*ret_cert = *ret_key ? cert_new(*ret_key, name, clock_realtime_ms() / 1000, days * DAY_S) : NULL;
+	*ret_cert = *ret_key ? cert_new(*ret_key, name, now_s - PKI_SKEW_S, now_s + days * DAY_S) : NULL;
 	return *ret_cert && finish_ca(*ret_cert, *ret_key) ? STATUS_OK
 							   : openssl_error("make a CA for", cluster, err);
 }
@@ -366,26 +367,37 @@ static enum status check_outlived(const X509 *cert, const X509 *ca, const char *
 		ca_path, clock_format(tls_cert_expires_ms(ca), text));
 }
 
+/* When a certificate of @ca begins that is issued at @issued_s, after @after_s. It counts as issued when it
+ * begins, if the CA is not one of pki_make_ca(): it must not begin before a revocation then. */
+static int64_t begin_s(const X509 *ca, int64_t issued_s, int64_t after_s)
+{
+	int64_t dated_back_s = issued_s - PKI_SKEW_S;
+
+	return dated_back_s > after_s || tls_name_is_own(X509_get_subject_name(ca)) ? dated_back_s
+										    : after_s + 1;
+}
+
 /* The one way by which a certificate is issued: certifies @key for @request.
  * @ret owned by the caller, X509_free() */
 static enum status issue(X509 *ca_cert, EVP_PKEY *ca_key, const char *ca_path,
 			 const struct pki_cert_request *request, EVP_PKEY *key, X509 **ret, struct error *err)
 {
 	int64_t issued_s = clock_realtime_ms() / 1000;
+	int64_t after_s = request->after_ms / 1000;
 	int64_t life_s = request->life_s > 0 ? (int64_t)request->life_s : request->days * DAY_S;
 	int64_t ca_ends_s = tls_cert_expires_ms(ca_cert) / 1000;
 	cleanup(X509_freep) X509 *cert = NULL;
 
 	TRY(check_request(request, err));
-	if (issued_s <= request->after_ms / 1000)
-		issued_s = request->after_ms / 1000 + 1;
+	if (issued_s <= after_s)
+		issued_s = after_s + 1;
 	if (request->life_s > 0 && issued_s + life_s > ca_ends_s)
 		life_s = ca_ends_s - issued_s;
 	if (life_s <= 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the CA %s has expired: it can sign nothing; make a new CA", ca_path);
 	ERR_clear_error();
-	cert = cert_new(key, request->common_name, issued_s, life_s);
+	cert = cert_new(key, request->common_name, begin_s(ca_cert, issued_s, after_s), issued_s + life_s);
 	if (!cert)
 		return openssl_error("make a certificate for", request->uri, err);
 	TRY(check_outlived(cert, ca_cert, ca_path, err));
@@ -509,7 +521,7 @@ enum status pki_ca_cross(const struct pki_ca *former, const struct pki_ca *ca, c
 	if (tls_cert_expires_ms(subject) / 1000 < ends_s)
 		ends_s = tls_cert_expires_ms(subject) / 1000;
 	ERR_clear_error();
-	cert = cert_new(ca->key, "CA", now_s, ends_s - now_s);
+	cert = cert_new(ca->key, "CA", now_s - PKI_SKEW_S, ends_s);
 	ok = bio && cert && finish_cross(cert, subject, trusted, former->key) &&
 	     PEM_write_bio_X509(bio, cert) == 1;
 	for (int i = 0; ok && i < sk_X509_num(former->certs); i++)

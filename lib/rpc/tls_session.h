@@ -34,15 +34,18 @@ void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret);
 /** When @cert expires; 0 when that cannot be read. */
 int64_t tls_cert_expires_ms(const X509 *cert);
 
+/** Is it the name of a CA of pki.h? */
+bool tls_name_is_own(X509_NAME *name);
+
 /** When @cert was issued: from when on it is valid, which a CA of pki.h dates back by PKI_SKEW_S. 0 when that
  * cannot be read. */
 int64_t tls_cert_issued_ms(const X509 *cert);
 
-/** The serial number in upper-case hex digits; empty if it is negative or longer than RFC 5280 allows. */
 /** Identifiers of the key that signed the certificate, and of its own key; "" without one. */
 void tls_cert_issuer(X509 *cert, char ret[static RPC_KEY_ID_SIZE]);
 void tls_cert_key_id(X509 *cert, char ret[static RPC_KEY_ID_SIZE]);
 
+/** The serial number in upper-case hex digits; empty if it is negative or longer than RFC 5280 allows. */
 void tls_cert_serial(const X509 *cert, char serial[static RPC_SERIAL_SIZE]);
 
 /** The one URI of @cert's subjectAltName; false and an empty text if there is no URI or more than one, or if

@@ -429,6 +429,61 @@ CASE(a_signed_certificate_fits_its_key_its_identity_and_its_ca)
 	free(cert);
 }
 
+/* The CA of the folder as another program makes it: with a subject of its own. */
+static void rename_ca(struct folder *folder)
+{
+	X509 *ca = load(folder, "ca.crt");
+	X509_NAME *name = X509_NAME_new();
+	BIO *bio = BIO_new_file(path(folder, "ca.crt"), "w");
+	EVP_PKEY *key = NULL;
+
+	assert_ok(pem_read_key(path(folder, "ca.key"), &key, NULL));
+	assert_int_equal(X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)"Acme",
+						    -1, -1, 0),
+			 1);
+	assert_int_equal(X509_set_subject_name(ca, name), 1);
+	assert_int_equal(X509_set_issuer_name(ca, name), 1);
+	assert_true(X509_sign(ca, key, EVP_sha256()) > 0);
+	assert_int_equal(PEM_write_bio_X509(bio, ca), 1);
+	BIO_free(bio);
+	EVP_PKEY_free(key);
+	X509_NAME_free(name);
+	X509_free(ca);
+}
+
+/* When it counts as issued. */
+static int64_t issue_after(struct folder *folder, int64_t after_ms)
+{
+	struct pki_cert_request request = node_request;
+	struct pki_facts facts;
+
+	request.after_ms = after_ms;
+	(void)unlink(path(folder, "n.crt"));
+	(void)unlink(path(folder, "n.key"));
+	assert_ok(issue(folder, &request, NULL));
+	assert_ok(pki_read_facts(path(folder, "n.crt"), &facts, NULL));
+	return facts.issued_ms;
+}
+
+CASE(a_certificate_counts_as_issued_after_the_moment_that_is_given_also_of_a_ca_of_others)
+{
+	static const int64_t ago_s[] = {0, 1, 2, PKI_SKEW_S - 1, PKI_SKEW_S, PKI_SKEW_S + 1, 2 * PKI_SKEW_S};
+	int64_t now_ms;
+
+	make_pair(folder);
+	now_ms = clock_realtime_ms();
+	assert_true(issue_after(folder, now_ms) > now_ms);
+	rename_ca(folder);
+	for (size_t i = 0; i < ARRAY_SIZE(ago_s); i++) {
+		int64_t after_ms = now_ms - ago_s[i] * 1000, issued_ms = issue_after(folder, after_ms);
+
+		assert_true(issued_ms > after_ms);
+		/* as early as it may, for clocks that are behind */
+		assert_true(issued_ms <= after_ms + 1000 ||
+			    issued_ms <= clock_realtime_ms() - PKI_SKEW_S * 1000);
+	}
+}
+
 /* In @life_s seconds from @at_ms on. */
 static void expect_refused_by_clock(struct folder *folder, int64_t at_ms, uint64_t life_s, const char *says)
 {
