@@ -265,7 +265,7 @@ static enum status open_tls(struct server *server, struct error *err)
 static enum status hand_on_what_another_leads(struct server *server, struct error *err)
 {
 	TRY(forward_new(server->event, server->rpc, server->tls, server->config.cluster, access_is_write,
-			authority_renewed_ms, &server->forward, err));
+			authority_note_renewed, &server->forward, err));
 	rpc_server_set_relay(server->rpc, forward_relay, server->forward);
 	return STATUS_OK;
 }

@@ -26,6 +26,8 @@ struct rpc_peer {
 	int64_t issued_ms;  /* likewise, from when on it is valid */
 	char serial[RPC_SERIAL_SIZE]; /* of its certificate, hex digits as openssl prints them; may be empty
 				       */
+	char renewed_serial[RPC_SERIAL_SIZE]; /* of the one that expires_ms is of, if it came over the
+					       * connection; else empty */
 	char issuer[RPC_KEY_ID_SIZE]; /* identifier of the key that signed it, hex digits; may be empty */
 	char uri[RPC_URI_SIZE];	      /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
 	char address[RPC_ADDRESS_SIZE]; /* "127.0.0.1:40312", or the path of the unix socket; for people */

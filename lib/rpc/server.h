@@ -120,8 +120,8 @@ const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call);
 
 /** The caller has got a certificate that expires at @expires_ms: all calls of its connection count as made
- * with that. If another server makes the call for it, only this call does. */
-void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms);
+ * with that, too. If another server makes the call for it, only this call does. */
+void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms, const char *serial);
 
 /** Are both calls of one connection of their caller? If other servers vouch for it, the caller's identity,
  * address and port decide. */

@@ -675,12 +675,14 @@ const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call)
 	return call->caller ? &call->conn->peer : NULL;
 }
 
-void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms)
+void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms, const char *serial)
 {
 	struct rpc_peer *peer = call->caller ? call->caller : &call->conn->peer;
 
-	if (peer->expires_ms > 0 && expires_ms > peer->expires_ms)
-		peer->expires_ms = expires_ms;
+	if (peer->expires_ms <= 0 || expires_ms <= peer->expires_ms)
+		return;
+	peer->expires_ms = expires_ms;
+	(void)str_copy(peer->renewed_serial, sizeof(peer->renewed_serial), serial);
 }
 
 bool rpc_call_is_of_connection(const struct rpc_call *a, const struct rpc_call *b)

@@ -63,18 +63,22 @@ enum status revocation_check(struct server *server, const struct rpc_peer *peer,
 {
 	const char *identity = identity_of(server, peer->uri);
 	const Revocation *found = find(server, PREFIX_IDENTITY, identity);
+	const char *serial = peer->serial[0] != '\0' ? peer->serial : "(serial not known)";
 	char at[CLOCK_TEXT_SIZE];
 
 	if (!found || peer->issued_ms > found->revoked_at_ms)
 		found = find(server, PREFIX_SERIAL, peer->serial);
 	if (!found)
+		found = find(server, PREFIX_SERIAL, peer->renewed_serial);
+	if (!found)
 		return STATUS_OK;
+	if (found->serial[0] != '\0')
+		serial = found->serial;
 	return error_set(err, STATUS_UNAUTHENTICATED, 0,
 			 "certificate %s of %s was revoked at %s by %s%s%s; another "
 			 "certificate is needed (for an operator: holdfast operator cert revoked)",
-			 peer->serial[0] != '\0' ? peer->serial : "(serial not known)",
-			 identity ? identity : peer->uri, clock_format(found->revoked_at_ms, at), found->who,
-			 found->reason[0] != '\0' ? ": " : "", found->reason);
+			 serial, identity ? identity : peer->uri, clock_format(found->revoked_at_ms, at),
+			 found->who, found->reason[0] != '\0' ? ": " : "", found->reason);
 }
 
 enum status revocation_check_own(struct server *server, struct error *err)
@@ -100,10 +104,9 @@ static const struct node_entry *node_of_connection(struct server *server, const 
 
 /* A node that renewed over the connection of its session keeps that. A server that follows does not know;
  * the leader checks the calls of nodes. */
-static enum status check_issuer(struct server *server, const struct rpc_call *call, struct error *err)
+static enum status check_issuer(struct server *server, const struct rpc_peer *peer,
+				const struct node_entry *node, struct error *err)
 {
-	const struct rpc_peer *peer = rpc_call_peer(call);
-	const struct node_entry *node = node_of_connection(server, call);
 	struct identity who;
 
 	if ((node && str_eq(node->session_issuer, server->issuers->only)) ||
@@ -114,8 +117,14 @@ static enum status check_issuer(struct server *server, const struct rpc_call *ca
 
 enum status revocation_check_call(struct server *server, const struct rpc_call *call, struct error *err)
 {
-	TRY(revocation_check(server, rpc_call_peer(call), err));
-	return check_issuer(server, call, err);
+	const struct node_entry *node = node_of_connection(server, call);
+	struct rpc_peer peer = *rpc_call_peer(call);
+
+	/* a follower's call for the session does not know that it was renewed */
+	if (node && node->session_serial[0] != '\0')
+		memcpy(peer.renewed_serial, node->session_serial, sizeof(peer.renewed_serial));
+	TRY(revocation_check(server, &peer, err));
+	return check_issuer(server, &peer, node, err);
 }
 
 /* --- the end of calls --- */

@@ -38,8 +38,8 @@ enum {
 /** Does the method change something? Then it is not known whether a lost leader has carried it out. */
 typedef bool forward_changes_fn(const struct rpc_method *method);
 
-/** When the certificate expires that @response brings to its caller; 0: it brings no certificate. */
-typedef int64_t forward_renewed_fn(const ProtobufCMessage *response);
+/** Calls rpc_call_renew_peer() if @response brings a certificate to its caller. */
+typedef void forward_renewed_fn(struct rpc_call *call, const ProtobufCMessage *response);
 
 /** @server  borrowed: whose calls are handed on; forward_relay() is its relay
  * @tls      borrowed: what this server shows to the leader

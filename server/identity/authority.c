@@ -440,10 +440,11 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	TRY(authority_issue(server, &change, call, "Nodes.Renew", &wish, &pem, &facts, err));
 	TRY(authority_read_ca(server, &ca, err));
 	node = state_node(&server->state, who.name);
-	rpc_call_renew_peer(call, facts.expires_ms);
+	rpc_call_renew_peer(call, facts.expires_ms, facts.serial);
 	if (node && node->session && rpc_call_is_of_connection(call, node->session_call)) {
 		node->certificate_expires_ms = facts.expires_ms;
 		memcpy(node->session_issuer, facts.issuer, sizeof(node->session_issuer));
+		memcpy(node->session_serial, facts.serial, sizeof(node->session_serial));
 	}
 	if (node && node_is_registered(node) && !str_eq(node->node.certificate_issuer, facts.issuer))
 		TRY(stage_issuer(&change, node, facts.issuer, err));
@@ -456,9 +457,10 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 
 DEFINE_WRITE_METHOD(authority_handle_renew, Holdfast__V1__RenewRequest, "Nodes.Renew", handle_renew)
 
-int64_t authority_renewed_ms(const ProtobufCMessage *response)
+void authority_note_renewed(struct rpc_call *call, const ProtobufCMessage *response)
 {
-	return response->descriptor == &holdfast__v1__renew_response__descriptor
-		       ? ((const Holdfast__V1__RenewResponse *)response)->expires_at_ms
-		       : 0;
+	const Holdfast__V1__RenewResponse *renewed = (const void *)response;
+
+	if (response->descriptor == &holdfast__v1__renew_response__descriptor)
+		rpc_call_renew_peer(call, renewed->expires_at_ms, renewed->serial);
 }

@@ -94,8 +94,8 @@ bool authority_is_new(const struct server *server);
 /** The CA file of the server's TLS: what others trust. Owned by the caller, free(). */
 enum status authority_read_ca(const struct server *server, char **ret, struct error *err);
 
-/** When the certificate expires that @response brings to the caller of Nodes.Renew; 0: another response. */
-int64_t authority_renewed_ms(const ProtobufCMessage *response);
+/** If @response is of Nodes.Renew: further calls of the connection count as made with its certificate. */
+void authority_note_renewed(struct rpc_call *call, const ProtobufCMessage *response);
 
 rpc_unary_fn authority_handle_issue;
 rpc_unary_fn authority_handle_renew;

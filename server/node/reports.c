@@ -785,6 +785,7 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	node->session_call = session->call;
 	node->certificate_expires_ms = rpc_call_peer(session->call)->expires_ms;
 	memcpy(node->session_issuer, rpc_call_peer(session->call)->issuer, sizeof(node->session_issuer));
+	node->session_serial[0] = '\0';
 }
 
 /* Handles a node that is in another boot than before. The new boot id is stored last: after a failure or a

@@ -203,6 +203,7 @@ struct node_entry {
 	struct instance_list instances;
 	int64_t certificate_expires_ms; /* of its session, or the renewed one; 0: not known; not stored */
 	char session_issuer[RPC_KEY_ID_SIZE]; /* of that certificate; not stored */
+	char session_serial[RPC_SERIAL_SIZE]; /* of the renewed one; or empty; not stored */
 	int64_t certificate_warned_ms;	      /* the expiry that was recorded; not stored */
 	struct session *session;	      /* borrowed; NULL: not connected. Set by state_set_session() */
 	const struct rpc_call *session_call;  /* of it; borrowed, valid as long as it is connected */

@@ -53,6 +53,7 @@ struct world {
 	lead_change_fn *changed;
 	int64_t renewed_ms; /* the end of the certificate that each answer brings; 0: none */
 	int64_t caller_ms;  /* of the caller's, as the leader heard it last */
+	char caller_serial[RPC_SERIAL_SIZE];
 };
 
 static struct world *world;
@@ -172,6 +173,7 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *request, void 
 	const Holdfast__V1__GetNodeResponse response = HOLDFAST__V1__GET_NODE_RESPONSE__INIT;
 
 	world->caller_ms = rpc_call_peer(call)->expires_ms;
+	memcpy(world->caller_serial, rpc_call_peer(call)->serial, sizeof(world->caller_serial));
 	if (get->wait_ms == 0)
 		rpc_call_reply(call, &response.base);
 	else
@@ -207,9 +209,9 @@ static bool changes(const struct rpc_method *method)
 	return false;
 }
 
-static int64_t renewed(const ProtobufCMessage *response)
+static void renewed(struct rpc_call *call, const ProtobufCMessage *response)
 {
-	return world->renewed_ms;
+	rpc_call_renew_peer(call, world->renewed_ms, "B2");
 }
 
 /* --- the world --- */
@@ -715,8 +717,10 @@ TEST_FIXTURE(a_renewal_by_a_follower_counts_for_the_connection_that_it_came_from
 	world->renewed_ms = first_ms + 1000;
 	ask_as_node();
 	assert_true(world->caller_ms == first_ms);
+	assert_string_not_equal(world->caller_serial, "B2");
 	ask_as_node();
 	assert_true(world->caller_ms == first_ms + 1000);
+	assert_string_equal(world->caller_serial, "B2");
 	world->renewed_ms = first_ms; /* an end that is earlier changes nothing */
 	ask_as_node();
 	ask_as_node();

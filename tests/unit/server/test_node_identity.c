@@ -317,6 +317,35 @@ CASE(a_session_lives_as_long_as_the_last_certificate_that_was_renewed_over_its_c
 	pki_key_free(key);
 }
 
+/* The first certificate has expired when the renewed one is revoked. */
+CASE(the_revocation_of_a_renewed_certificate_ends_the_session_that_renewed_it)
+{
+	enum { LIFE_S = 30 };
+	cleanup(run_release) struct running run;
+	struct fake_node n9 = {.event = f->event};
+	Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
+	struct pki_facts facts;
+	char revocation[128];
+	struct error err;
+
+	f->server->config.authority.node_life_us = LIFE_S * USEC_PER_SEC;
+	run_init(&run, f);
+	n9.client = run.client;
+	fake_node_connect(&n9, "n9", BOOT_1, NULL, 0);
+	run_for(f->event, 2 * LIFE_S * 1000);
+	renewal_free(TAKE_PTR(run.renewal));
+	assert_false(n9.closed);
+	assert_ok(pki_read_facts(run.next, &facts, NULL));
+	(void)str_format(revocation, sizeof(revocation), "{\"serial\": \"%s\"}", facts.serial);
+	operator_does(f, "Operator.RevokeCertificate", revocation);
+	UNTIL(f, n9.closed);
+	assert_int_equal(n9.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(n9.closed_message, facts.serial));
+	assert_error(call(&n9, &holdfast__v1__nodes__descriptor, "Renew", &request.base, NULL, &err),
+		     STATUS_UNAUTHENTICATED, err, "was revoked at");
+	holdfast__v1__mark__free_unpacked(n9.mark, NULL);
+}
+
 /* The renewals of the node prolong no connection of a thief. */
 CASE(a_renewal_prolongs_no_other_connection_of_the_node)
 {

@@ -89,6 +89,24 @@ CASE(a_session_through_a_follower_outlives_its_first_certificate)
 	assert_non_null(strstr(f->n1.closed_message, "expired at"));
 }
 
+CASE(the_revocation_of_a_renewed_certificate_ends_the_session_through_a_follower)
+{
+	char revocation[128];
+
+	begin(f);
+	renew(f, "192.0.2.1:4001"); /* over another connection: not the session's */
+	assert_string_equal(state_node(&f->server->state, "n1")->session_serial, "");
+	renew(f, peer.address);
+	(void)str_format(revocation, sizeof(revocation), "{\"serial\": \"%s\"}",
+			 state_node(&f->server->state, "n1")->session_serial);
+	operator_does(f, "Operator.RevokeCertificate", revocation);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(f->n1.closed_message, "was revoked at"));
+	begin(f); /* another session */
+	assert_string_equal(state_node(&f->server->state, "n1")->session_serial, "");
+}
+
 /* Both sessions began with a certificate of a former CA. */
 CASE(after_a_change_of_the_ca_a_session_stays_if_its_node_has_renewed)
 {
