@@ -89,6 +89,7 @@ static struct fingerprint_facts fingerprint_facts(const struct agent *agent)
 		.drivers = agent->drivers,
 		.disk = journal_disk_trouble(agent->disk),
 		.disk_path = agent->config->data_dir,
+		.certificate_issuer = agent->certificate_issuer,
 	};
 }
 
@@ -676,7 +677,10 @@ static size_t spread_servers(const struct config *config, struct rpc_address ret
 
 static void on_certificate(void *userdata)
 {
-	agent_note_certificate(userdata);
+	struct agent *agent = userdata;
+
+	agent_note_certificate(agent);
+	send_fingerprint(agent);
 }
 
 static enum status open_rpc(struct agent *agent, struct error *err)

@@ -64,12 +64,13 @@ struct agent {
 	struct service_watchdog *watchdog;
 	struct stale *stale;
 	struct volume_usages *usages;
-	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
-	struct mount_table *stage_mounts; /* likewise, of devices */
-	int64_t certificate_expires_ms;	  /* 0: not known */
-	int64_t certificate_warns_ms;	  /* from when on its end is a problem */
-	struct error reload_error;	  /* of the last SIGHUP; STATUS_OK: it succeeded */
-	struct error broken;		  /* why the loop was ended; status OK: it was not */
+	struct mount_table *mounts;		  /* for the status; NULL: not asked for yet */
+	struct mount_table *stage_mounts;	  /* likewise, of devices */
+	int64_t certificate_expires_ms;		  /* 0: not known */
+	char certificate_issuer[RPC_KEY_ID_SIZE]; /* of its CA's key; "": not known */
+	int64_t certificate_warns_ms;		  /* from when on its end is a problem */
+	struct error reload_error;		  /* of the last SIGHUP; STATUS_OK: it succeeded */
+	struct error broken;			  /* why the loop was ended; status OK: it was not */
 };
 
 enum { AGENT_PROBLEMS_MAX = 8, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };

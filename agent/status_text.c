@@ -103,7 +103,8 @@ void agent_note_certificate(struct agent *agent)
 
 	/* it was loaded just now: a file that has disappeared since is no reason to stop */
 	if (pki_read_facts(renewal_cert(agent->renewal), &facts, NULL) != STATUS_OK)
-		facts.expires_ms = 0;
+		facts = (struct pki_facts){.expires_ms = 0};
+	memcpy(agent->certificate_issuer, facts.issuer, sizeof(facts.issuer));
 	agent->certificate_expires_ms = facts.expires_ms;
 	agent->certificate_warns_ms = pki_warns_at_ms(&facts);
 	if (put_expiry(agent, warning))

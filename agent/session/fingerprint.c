@@ -147,6 +147,14 @@ static bool add_disk(Holdfast__V1__Fingerprint *fingerprint, const struct finger
 	return fingerprint->disk_trouble && fingerprint->disk_path;
 }
 
+static bool add_issuer(Holdfast__V1__Fingerprint *fingerprint, const struct fingerprint_facts *facts)
+{
+	if (facts->certificate_issuer[0] == '\0')
+		return true;
+	fingerprint->certificate_issuer = strdup(facts->certificate_issuer);
+	return fingerprint->certificate_issuer != NULL;
+}
+
 Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *facts)
 {
 	Holdfast__V1__Fingerprint *fingerprint = malloc(sizeof(*fingerprint));
@@ -157,7 +165,7 @@ Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *fact
 	fingerprint->plugins = calloc(NODE_PLUGINS_MAX, sizeof(void *));
 	if (fingerprint->plugins && add_csi(fingerprint, facts->plugins) && add_native(fingerprint, facts) &&
 	    add_keys(fingerprint, facts->helper) && add_drivers(fingerprint, facts->drivers) &&
-	    add_disk(fingerprint, facts))
+	    add_disk(fingerprint, facts) && add_issuer(fingerprint, facts))
 		return fingerprint;
 	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
 	return NULL;

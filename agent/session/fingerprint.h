@@ -22,6 +22,7 @@ struct fingerprint_facts {
 	const struct drivers *drivers; /* of tasks */
 	enum node_disk disk;	       /* trouble of the journal's */
 	const char *disk_path;
+	const char *certificate_issuer; /* of the certificate in use; "": not known */
 };
 
 /** At most NODE_PLUGINS_MAX entries; CSI plugins come first, since policies may have more profiles than that.

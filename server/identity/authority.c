@@ -406,20 +406,6 @@ static enum status handle_issue(struct server *server, struct rpc_call *call,
 DEFINE_WRITE_METHOD(authority_handle_issue, Holdfast__V1__IssueCertificateRequest,
 		    "Operator.IssueCertificate", handle_issue)
 
-/* Servers that follow see by it which nodes have a certificate of the new CA. */
-static enum status stage_issuer(struct change *change, const struct node_entry *entry, const char *issuer,
-				struct error *err)
-{
-	cleanup_free struct node *node = malloc(sizeof(*node));
-
-	if (!node)
-		return error_no_memory(err, "a node");
-	*node = entry->node;
-	(void)str_copy(node->certificate_issuer, sizeof(node->certificate_issuer), issuer);
-	change_put_node(change, node);
-	return STATUS_OK;
-}
-
 /* The node's certificate decides the identity, never a field. */
 static enum status handle_renew(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__RenewRequest *request, struct error *err)
@@ -446,8 +432,6 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 		memcpy(node->session_issuer, facts.issuer, sizeof(node->session_issuer));
 		memcpy(node->session_serial, facts.serial, sizeof(node->session_serial));
 	}
-	if (node && node_is_registered(node) && !str_eq(node->node.certificate_issuer, facts.issuer))
-		TRY(stage_issuer(&change, node, facts.issuer, err));
 	response.ca = ca;
 	response.certificate = pem;
 	response.serial = facts.serial;

@@ -626,6 +626,8 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	str_copy_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
 	(void)str_copy(ret->certificate_issuer, sizeof(ret->certificate_issuer),
 		       rpc_call_peer(session->call)->issuer);
+	fingerprint_take_issuer(fingerprint_of(hello),
+				ret); /* the connection may be older than its renewal */
 	ret->status = NODE_READY;
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';
@@ -921,6 +923,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	*node = entry->node;
 	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
 	fingerprint_take_disk(fingerprint, node);
+	fingerprint_take_issuer(fingerprint, node);
 	if (status == STATUS_OK)
 		status = fingerprint_take_drivers(state_node(&session->server->state, session->node_id),
 						  fingerprint, err);
@@ -930,6 +933,7 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 	if (status == STATUS_OK && (!str_eq(node->other_ticket_keys, entry->node.other_ticket_keys) ||
 				    !str_eq(node->ticket_keys, entry->node.ticket_keys) ||
 				    !str_eq(node->disk_trouble, entry->node.disk_trouble) ||
+				    !str_eq(node->certificate_issuer, entry->node.certificate_issuer) ||
 				    !message_list_eq(drivers, entry->drivers)))
 		change_put_node(&change, node);
 	record_disk(session->server, &entry->node, node, &change);

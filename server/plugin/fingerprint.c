@@ -305,6 +305,15 @@ void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryDat
 	fingerprint_compare_keys(server, node);
 }
 
+void fingerprint_take_issuer(const Holdfast__V1__Fingerprint *fingerprint, struct node *node)
+{
+	const char *issuer = fingerprint->certificate_issuer;
+
+	if (issuer[0] != '\0' && issuer[strspn(issuer, "0123456789ABCDEFabcdef")] == '\0' &&
+	    strlen(issuer) < sizeof(node->certificate_issuer))
+		(void)str_copy(node->certificate_issuer, sizeof(node->certificate_issuer), issuer);
+}
+
 /* A path as operators make them; what else a node reports as one is not shown. */
 static bool is_plain_path(const char *path)
 {

@@ -23,6 +23,9 @@ void fingerprint_compare_keys(const struct server *server, struct node *node);
 /** Takes the trouble of the journal's disk that @fingerprint of @node reports, and logs a change. */
 void fingerprint_take_disk(const Holdfast__V1__Fingerprint *fingerprint, struct node *node);
 
+/** Takes the issuer of the certificate that @node shows over new connections, if @fingerprint names one. */
+void fingerprint_take_issuer(const Holdfast__V1__Fingerprint *fingerprint, struct node *node);
+
 enum { NODE_DRIVERS_MAX = 8, NODE_DRIVER_BYTES_MAX = 192 << 10 };
 
 /** @node has exactly the drivers of @fingerprint. STATUS_INVALID_ARGUMENT for more than

@@ -278,6 +278,8 @@ static Holdfast__V1__Fingerprint fingerprint_of(const struct fake_node *node, st
 	pb.n_plugins = node->plugins ? node->n_plugins : made->n;
 	pb.drivers = node->drivers;
 	pb.n_drivers = node->n_drivers;
+	if (node->certificate_issuer)
+		pb.certificate_issuer = (char *)(uintptr_t)node->certificate_issuer;
 	return pb;
 }
 

@@ -37,6 +37,7 @@ struct fake_node {
 	struct rpc_stream *stream; /* NULL: not connected */
 	char id[NODE_ID_MAX + 1], boot_id[UUID_TEXT_SIZE];
 	const char *agent_version;	    /* borrowed; NULL: says none */
+	const char *certificate_issuer;	    /* borrowed; NULL: reports none */
 	const char *machine;		    /* borrowed; NULL: see fake_nodes_have_machines; "": says none */
 	int64_t clock_ahead_ms;		    /* of the server's */
 	ProtobufCBinaryData ticket_keys;    /* borrowed; as its hello says */

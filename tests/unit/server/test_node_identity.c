@@ -13,6 +13,7 @@
 #include "identity/authority.h"
 #include "identity/enroll.h"
 #include "identity/renewal.h"
+#include "plugin/fingerprint.h"
 #include "rpc/pki.h"
 #include "state/keys.h"
 
@@ -212,9 +213,31 @@ struct running {
 	int n_changed;
 };
 
+/* As the agent does by its fingerprint. */
+static void report_issuer(struct running *run)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct node_entry *entry = state_node(&run->f->server->state, "n9");
+	Holdfast__V1__Fingerprint fingerprint = HOLDFAST__V1__FINGERPRINT__INIT;
+	struct pki_facts facts;
+	struct node node;
+
+	if (!entry || !node_is_registered(entry))
+		return;
+	assert_ok(pki_read_facts(renewal_cert(run->renewal), &facts, NULL));
+	fingerprint.certificate_issuer = facts.issuer;
+	node = entry->node;
+	fingerprint_take_issuer(&fingerprint, &node);
+	change_put_node(&change, &node);
+	assert_ok(change_commit(run->f->server, &change, NULL, NULL, NULL));
+}
+
 static void on_changed(void *userdata)
 {
-	((struct running *)userdata)->n_changed++;
+	struct running *run = userdata;
+
+	run->n_changed++;
+	report_issuer(run);
 }
 
 static void run_init(struct running *run, struct fixture *f)
@@ -587,11 +610,41 @@ CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
 	text = json_dumps(json, 0);
 	(void)str_copy(request, sizeof(request), text);
 	assert_int_equal(caller_call(&n1, "Nodes.Renew", request, NULL, NULL), STATUS_OK);
+	run_for(f->event, 12000); /* the node may not be able to store it */
+	assert_string_not_equal(f->server->own.issuer, new_id);
+	f->n1.certificate_issuer = new_id;
+	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, str_eq(f->server->own.issuer, new_id));
 	assert_true(certificate_ca_warning(f->server, warning));
 	assert_non_null(strstr(warning, "remove the old CA from "));
 	free(csr);
 	pki_key_free(key);
+}
+
+/* Its next session may come over a connection that is older than its certificate. */
+CASE(a_node_reports_the_issuer_of_the_certificate_that_it_shows_over_new_connections)
+{
+	static const char *const ignored[] = {"", "no digits", "0123456789012345678901234567890123456789ab"};
+	const char *stored;
+	char former[RPC_KEY_ID_SIZE];
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	stored = state_node(&f->server->state, "n1")->node.certificate_issuer;
+	key_id_of(f, former);
+	assert_string_equal(stored, former);
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++) {
+		f->n1.certificate_issuer = ignored[i];
+		fake_node_send_fingerprint(&f->n1);
+		settle(f);
+		assert_string_equal(stored, former);
+	}
+	f->n1.certificate_issuer = "AB";
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.certificate_issuer, "AB");
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.certificate_issuer, "AB");
 }
 
 /* As one that follows, at its start. */
@@ -688,6 +741,29 @@ static void renew_ann(struct fixture *f, const char *token, struct caller_client
 	free(text);
 	free(csr);
 	pki_key_free(key);
+}
+
+/* As with a full disk: the agent stores nothing that it gets. */
+CASE(a_change_of_the_ca_waits_for_a_node_that_cannot_store_its_certificate)
+{
+	char holders[512], id[RPC_KEY_ID_SIZE];
+	cleanup(run_release) struct running run;
+	cleanup_free char *token = management(f);
+	struct error err;
+
+	f->server->config.authority.node_life_us = 60 * USEC_PER_SEC;
+	run_init(&run, f);
+	register_n9(f);
+	assert_int_equal(rmdir(run.folder), 0);
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	UNTIL(f, renewal_error(run.renewal));
+	run_for(f->event, 12000);
+	assert_error(FINISH(f, token, holders, &err), STATUS_FAILED_PRECONDITION, err, "node/n9");
+	assert_int_equal(mkdir(run.folder, 0700), 0);
+	UNTIL(f, str_eq(f->server->own.issuer, id)); /* also the server waits for it */
+	assert_int_equal(change_ca(f, token, "Operator.GetCa", "{}", holders, NULL, NULL), STATUS_OK);
+	assert_string_equal(holders, "");
+	assert_int_equal(FINISH(f, token, holders, &err), STATUS_OK);
 }
 
 /* The renewals of the node and of an operator, and the looks of the server, do the rest. */
