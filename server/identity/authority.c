@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/join.h"
+#include "base/rates.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "state/change.h"
@@ -30,8 +31,10 @@
 enum {
 	ISSUES_PER_S = 20, /* of all: 10 000 nodes renew theirs within minutes */
 	ISSUES_BURST = 200,
-	CALLS_PER_S = 1, /* of one caller */
+	CALLS_PER_S = 1, /* of one address that enrols */
 	CALLS_BURST = 10,
+	RENEWALS_PER_LIFE = 60, /* of one node, and then one in RENEWAL_COST_MAX_US; it needs one or two */
+	RENEWALS_BURST = 10,
 	NAME_MAX_LEN = 63,
 	HOST_MAX_LEN = 253,
 	OTHERS_LIFE_DAYS = 90,
@@ -39,11 +42,12 @@ enum {
 };
 
 #define DAY_US (UINT64_C(24) * 3600 * USEC_PER_SEC)
+#define RENEWAL_COST_MAX_US (600 * USEC_PER_SEC)
 
 struct authority {
 	struct pki_ca *ca;
 	struct rate rate;
-	struct caller_rates renewing;
+	struct rates *renewing; /* owned */
 	struct caller_rates enrolling;
 };
 
@@ -108,7 +112,8 @@ enum status authority_open(struct server *server, struct error *err)
 	}
 	if (!server->authority) {
 		server->authority = calloc(1, sizeof(*server->authority));
-		if (!server->authority) {
+		if (!server->authority || !(server->authority->renewing = rates_new())) {
+			authority_free(TAKE_PTR(server->authority));
 			pki_ca_free(ca);
 			return error_no_memory(err, "the CA");
 		}
@@ -121,8 +126,10 @@ enum status authority_open(struct server *server, struct error *err)
 
 void authority_free(struct authority *authority)
 {
-	if (authority)
-		pki_ca_free(authority->ca);
+	if (!authority)
+		return;
+	pki_ca_free(authority->ca);
+	rates_free(authority->renewing);
 	free(authority);
 }
 
@@ -406,6 +413,26 @@ static enum status handle_issue(struct server *server, struct rpc_call *call,
 DEFINE_WRITE_METHOD(authority_handle_issue, Holdfast__V1__IssueCertificateRequest,
 		    "Operator.IssueCertificate", handle_issue)
 
+/* Each certificate is on record: a stolen one must not push out what others have done. The connection of the
+ * session has a rate of its own, so that a thief does not use up what the node needs. */
+static enum status take_renewal(struct server *server, const char *node, bool is_of_session,
+				struct error *err)
+{
+	uint64_t cost_us = server->config.authority.node_life_us / RENEWALS_PER_LIFE;
+	char payer[NODE_ID_MAX + sizeof("/session")], text[CLOCK_TEXT_SIZE];
+
+	if (cost_us > RENEWAL_COST_MAX_US)
+		cost_us = RENEWAL_COST_MAX_US;
+	if (cost_us < USEC_PER_SEC)
+		cost_us = USEC_PER_SEC;
+	(void)str_join(payer, sizeof(payer), node, is_of_session ? "/session" : "");
+	if (rates_take(server->authority->renewing, payer, cost_us, RENEWALS_BURST, clock_monotonic_us()))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "node %s renews its certificate too often: it may do so again in %s", node,
+			 clock_format_duration(cost_us, text));
+}
+
 /* The node's certificate decides the identity, never a field. */
 static enum status handle_renew(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__RenewRequest *request, struct error *err)
@@ -418,16 +445,17 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	struct identity who;
 	struct authority_wish wish = {.role = "node", .name = who.name, .csr = request->csr};
 	struct pki_facts facts;
-	size_t at;
+	bool is_of_session;
 
 	TRY(access_check_node(server, call, &who, err));
 	TRY(authority_check(server, err));
-	TRY(caller_rates_take(&server->authority->renewing, who.name, clock_monotonic_us(), &at, err));
+	node = state_node(&server->state, who.name);
+	is_of_session = node && node->session && rpc_call_is_of_connection(call, node->session_call);
+	TRY(take_renewal(server, who.name, is_of_session, err));
 	TRY(authority_issue(server, &change, call, "Nodes.Renew", &wish, &pem, &facts, err));
 	TRY(authority_read_ca(server, &ca, err));
-	node = state_node(&server->state, who.name);
 	rpc_call_renew_peer(call, facts.expires_ms, facts.serial);
-	if (node && node->session && rpc_call_is_of_connection(call, node->session_call)) {
+	if (is_of_session) {
 		node->certificate_expires_ms = facts.expires_ms;
 		memcpy(node->session_issuer, facts.issuer, sizeof(node->session_issuer));
 		memcpy(node->session_serial, facts.serial, sizeof(node->session_serial));

@@ -394,6 +394,50 @@ CASE(a_renewal_prolongs_no_other_connection_of_the_node)
 	rpc_client_free(thief.client);
 }
 
+/* A day of a stolen certificate leaves room in the audit for all that others do. */
+CASE(a_node_renews_in_a_burst_and_then_once_in_some_minutes)
+{
+	enum { ASKED = 100, BURST = 10 };
+	cleanup(caller_release) struct caller_client thief, session;
+	char *key = NULL, *csr = NULL;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *request = NULL;
+	struct error err;
+	size_t n = 0;
+
+	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
+	json = json_pack("{ss}", "csr", csr);
+	request = json_dumps(json, 0);
+	caller_init(&thief, f, "holdfast://c1/node/n1", NULL);
+	for (size_t i = 0; i < ASKED; i++)
+		n += caller_call(&thief, "Nodes.Renew", request, NULL, &err) == STATUS_OK;
+	assert_in_range(n, BURST, BURST + 1);
+	assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(
+		strstr(err.msg, "node n1 renews its certificate too often: it may do so again in 10m"));
+	unit_clock_advance(UINT64_C(601) * USEC_PER_SEC);
+	assert_int_equal(caller_call(&thief, "Nodes.Renew", request, NULL, NULL), STATUS_OK);
+	assert_int_equal(caller_call(&thief, "Nodes.Renew", request, NULL, NULL), STATUS_RESOURCE_EXHAUSTED);
+	/* the thief has used up nothing of the node's, nor of another one's */
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	session = (struct caller_client){.event = f->event, .client = f->n1.client};
+	assert_int_equal(caller_call(&session, "Nodes.Renew", request, NULL, NULL), STATUS_OK);
+	session = (struct caller_client){.event = f->event};
+	caller_release(&thief);
+	caller_init(&thief, f, "holdfast://c1/node/n2", NULL);
+	assert_int_equal(caller_call(&thief, "Nodes.Renew", request, NULL, NULL), STATUS_OK);
+	/* a short life: more often */
+	caller_release(&thief);
+	caller_init(&thief, f, "holdfast://c1/node/n3", NULL);
+	f->server->config.authority.node_life_us = 10 * USEC_PER_SEC;
+	for (size_t i = 0; i < 4 * BURST; i++) {
+		assert_int_equal(caller_call(&thief, "Nodes.Renew", request, NULL, NULL), STATUS_OK);
+		unit_clock_advance(USEC_PER_SEC);
+	}
+	free(csr);
+	pki_key_free(key);
+}
+
 CASE(a_revoked_node_renews_nothing_and_keeps_its_pair)
 {
 	struct pki_facts facts;
