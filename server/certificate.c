@@ -204,12 +204,19 @@ void certificate_renew_due(struct server *server)
 		"the server's certificate is not renewed, and stays in use; the next try follows");
 }
 
+void certificate_count_cas(struct server *server)
+{
+	const struct pki_ca *ca = authority_ca(server);
+
+	server->certificate->n_old_cas = ca ? pki_ca_count_others(ca, server->in_use.ca) : 0;
+}
+
 bool certificate_ca_warning(struct server *server, char ret[static CERTIFICATE_CA_WARNING_SIZE])
 {
 	char holders[AUTHORITY_HOLDERS_SIZE];
 	size_t n;
 
-	if (server->certificate->n_cas < 2 || !server->authority)
+	if (server->certificate->n_old_cas == 0 || !server->authority)
 		return false;
 	n = authority_old_holders(server, holders);
 	if (server->issuers->ca[0] != '\0') {
@@ -293,7 +300,7 @@ void certificate_watch(struct server *server)
 	if (pki_read_facts(server->in_use.ca, &ca, &err) != STATUS_OK)
 		ca = (struct pki_facts){.expires_ms = 0}; /* only the metrics lack it */
 	certificate->ca_expires_at_ms = ca.expires_ms;
-	certificate->n_cas = ca.n;
+	certificate_count_cas(server);
 	server->trust_ends_at_ms = ca.last_expires_ms;
 	server->trust_begins_at_ms =
 		ca.n == 1 && !str_eq(server->in_use.ca, server->config.ca) ? ca.issued_ms : 0;

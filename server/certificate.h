@@ -27,10 +27,13 @@ struct certificate {
 	int64_t retry_ms;	       /* not before, after a renewal that failed */
 	int64_t due_ms;		       /* its renewal, or the next try; 0: not known */
 	struct timespec configured[2]; /* certificate and key of the settings, when they were chosen */
-	size_t n_cas;		       /* in the CA's file; 0: not known */
+	size_t n_old_cas;	       /* in the CA's file: neither the one that issues nor above it */
 	int64_t ca_expires_at_ms;      /* the same; of the first one in the file */
 	sd_event_source *timer;	       /* owned; looks once a day */
 };
+
+/** Counts the old CAs in the file, after it or the CA that issues has changed. */
+void certificate_count_cas(struct server *server);
 
 /** Chooses the files in use. */
 void certificate_choose(struct server *server);

@@ -188,4 +188,5 @@ void server_reload(struct server *server)
 		reload_config(server);
 	if (authority_open(server, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the CA stays as it was");
+	certificate_count_cas(server);
 }

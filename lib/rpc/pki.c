@@ -22,6 +22,7 @@ enum {
 	CA_DAYS = 3650,
 	NAME_MAX_LEN = 64, /* ub-common-name of RFC 5280 */
 	TLS_TEXT_SIZE = 256,
+	CHAIN_MAX = 16,
 };
 
 #define CA_SUFFIX " CA"
@@ -536,6 +537,44 @@ bool pki_ca_has_same_name(const struct pki_ca *a, const struct pki_ca *b)
 {
 	return X509_NAME_cmp(X509_get_subject_name(sk_X509_value(a->certs, 0)),
 			     X509_get_subject_name(sk_X509_value(b->certs, 0))) == 0;
+}
+
+/* NULL: its issuer is not in @certs, or is its own key. Names prove nothing: an old CA may have the same one.
+ */
+static X509 *issuer_of(X509 *cert, const STACK_OF(X509) * certs)
+{
+	for (int i = 0; i < sk_X509_num(certs); i++) {
+		EVP_PKEY *key = X509_get0_pubkey(sk_X509_value(certs, i));
+
+		if (X509_verify(cert, key) == 1 && EVP_PKEY_eq(key, X509_get0_pubkey(cert)) != 1)
+			return sk_X509_value(certs, i);
+	}
+	return NULL;
+}
+
+size_t pki_ca_count_others(const struct pki_ca *ca, const char *path)
+{
+	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
+	X509 *above[CHAIN_MAX];
+	size_t n_above = 0, n = 0, at;
+
+	if (pem_read_certs(path, &certs, NULL) != STATUS_OK)
+		return 0;
+	for (X509 *cert = sk_X509_value(ca->certs, 0); cert && n_above < CHAIN_MAX;) {
+		X509 *issuer = issuer_of(cert, certs);
+
+		above[n_above++] = cert;
+		cert = issuer ? issuer : issuer_of(cert, ca->certs);
+	}
+	for (int i = 0; i < sk_X509_num(certs); i++) {
+		EVP_PKEY *key = X509_get0_pubkey(sk_X509_value(certs, i));
+
+		for (at = 0; at < n_above && EVP_PKEY_eq(key, X509_get0_pubkey(above[at])) != 1;)
+			at++;
+		n += at == n_above;
+	}
+	ERR_clear_error();
+	return n;
 }
 
 int64_t pki_ca_expires_ms(const struct pki_ca *ca)

@@ -97,6 +97,10 @@ enum status pki_ca_cross(const struct pki_ca *former, const struct pki_ca *ca, c
 /** Have their certificates the same subject? Only then one renews what the other has issued. */
 bool pki_ca_has_same_name(const struct pki_ca *a, const struct pki_ca *b);
 
+/** How many certificates of the file are of other CAs: neither @ca, nor one of those that it depends on. 0
+ * too when the file cannot be read. */
+size_t pki_ca_count_others(const struct pki_ca *ca, const char *path);
+
 /** 0: not known */
 int64_t pki_ca_expires_ms(const struct pki_ca *ca);
 

@@ -429,15 +429,15 @@ CASE(a_signed_certificate_fits_its_key_its_identity_and_its_ca)
 	free(cert);
 }
 
-/* The CA of the folder as another program makes it: with a subject of its own. */
-static void rename_ca(struct folder *folder)
+/* The CA of the folder as another program makes it: with a subject of its own, and signed by this key. */
+static void rename_ca(struct folder *folder, const char *signer)
 {
 	X509 *ca = load(folder, "ca.crt");
 	X509_NAME *name = X509_NAME_new();
 	BIO *bio = BIO_new_file(path(folder, "ca.crt"), "w");
 	EVP_PKEY *key = NULL;
 
-	assert_ok(pem_read_key(path(folder, "ca.key"), &key, NULL));
+	assert_ok(pem_read_key(path(folder, signer), &key, NULL));
 	assert_int_equal(X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)"Acme",
 						    -1, -1, 0),
 			 1);
@@ -473,7 +473,7 @@ CASE(a_certificate_counts_as_issued_after_the_moment_that_is_given_also_of_a_ca_
 	make_pair(folder);
 	now_ms = clock_realtime_ms();
 	assert_true(issue_after(folder, now_ms) > now_ms);
-	rename_ca(folder);
+	rename_ca(folder, "ca.key");
 	for (size_t i = 0; i < ARRAY_SIZE(ago_s); i++) {
 		int64_t after_ms = now_ms - ago_s[i] * 1000, issued_ms = issue_after(folder, after_ms);
 
@@ -482,6 +482,42 @@ CASE(a_certificate_counts_as_issued_after_the_moment_that_is_given_also_of_a_ca_
 		assert_true(issued_ms <= after_ms + 1000 ||
 			    issued_ms <= clock_realtime_ms() - PKI_SKEW_S * 1000);
 	}
+}
+
+/* Counts in a file of these certificates; "" is none. */
+static size_t count_others(struct folder *folder, const char *first, const char *second)
+{
+	char *texts[2] = {NULL, NULL}, *all = NULL;
+	struct pki_ca *ca = NULL;
+	size_t n;
+
+	assert_int_equal(file_read(path(folder, first), 65536, &texts[0], NULL), 0);
+	if (second[0] != '\0')
+		assert_int_equal(file_read(path(folder, second), 65536, &texts[1], NULL), 0);
+	assert_true(asprintf(&all, "%s%s", texts[0], texts[1] ? texts[1] : "") > 0);
+	assert_int_equal(file_write_atomic(path(folder, "all.crt"), 0644, all, strlen(all)), 0);
+	assert_ok(pki_ca_open(path(folder, "ca.key"), path(folder, "ca.crt"), &ca, NULL));
+	n = pki_ca_count_others(ca, path(folder, "all.crt"));
+	pki_ca_free(ca);
+	free(texts[0]);
+	free(texts[1]);
+	free(all);
+	return n;
+}
+
+CASE(the_root_above_an_intermediate_is_no_other_ca)
+{
+	make_pair(folder);
+	assert_ok(pki_make_ca(path(folder, "root.key"), path(folder, "root.crt"), "lab", NULL));
+	assert_int_equal(count_others(folder, "ca.crt", ""), 0);
+	/* of the same name, but the CA is not of its key */
+	assert_int_equal(count_others(folder, "ca.crt", "root.crt"), 1);
+	rename_ca(folder, "root.key");
+	assert_int_equal(count_others(folder, "ca.crt", "root.crt"), 0);
+	assert_int_equal(count_others(folder, "root.crt", ""), 0);
+	assert_ok(pki_make_ca(path(folder, "old.key"), path(folder, "old.crt"), "lab", NULL));
+	assert_int_equal(count_others(folder, "root.crt", "old.crt"), 1);
+	assert_int_equal(ERR_peek_error(), 0);
 }
 
 /* In @life_s seconds from @at_ms on. */

@@ -691,6 +691,12 @@ CASE(a_node_reports_the_issuer_of_the_certificate_that_it_shows_over_new_connect
 	assert_string_equal(state_node(&f->server->state, "n1")->node.certificate_issuer, "AB");
 }
 
+CASE(after_a_reload_the_new_ca_is_no_old_one)
+{
+	use_new_ca(f, false);
+	assert_int_equal(f->server->certificate->n_old_cas, 0);
+}
+
 /* As one that follows, at its start. */
 CASE(a_server_without_the_records_of_the_nodes_keeps_its_certificate)
 {
