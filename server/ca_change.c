@@ -77,7 +77,7 @@ static enum status note_caller(const struct rpc_call *call, void *userdata, stru
 {
 	struct server *server = userdata;
 
-	issuers_note(server->issuers, rpc_call_peer(call));
+	issuers_note(server->issuers, server->config.cluster, rpc_call_peer(call));
 	return STATUS_OK;
 }
 

@@ -21,11 +21,12 @@ static int format_certificate(const struct rpc_peer *peer, char *ret, size_t siz
 {
 	if (peer->uri[0] == '\0')
 		return str_copy(ret, size, "");
-	if (peer->issued_ms <= 0)
+	if (peer->issued_ms <= 0 && peer->serial[0] == '\0')
 		return str_format(ret, size, " %s", peer->uri);
 	if (peer->serial[0] == '\0')
 		return str_format(ret, size, " %s %" PRId64, peer->uri, peer->issued_ms);
-	return str_format(ret, size, " %s %" PRId64 " %s%s%s", peer->uri, peer->issued_ms, peer->serial,
+	return str_format(ret, size, " %s %" PRId64 " %s%s%s", peer->uri,
+			  peer->issued_ms > 0 ? peer->issued_ms : 0, peer->serial,
 			  peer->issuer[0] != '\0' ? " " : "", peer->issuer);
 }
 
@@ -95,6 +96,12 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "invalid header " RPC_CALLER_HEADER
 				 ": expected EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL [ISSUER]]]]");
+	if (ret->address[0] == '/') {
+		ret->kind = RPC_PEER_UNIX;
+		ret->uid = (uid_t)-1;
+		ret->gid = (gid_t)-1;
+		ret->pid = -1;
+	}
 	ret->expires_ms = (int64_t)expires_ms;
 	ret->issued_ms = (int64_t)issued_ms;
 	return STATUS_OK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* For whom a server makes a call that it hands on: the header
- * "holdfast-caller: EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL]]]", which ends with the address if the caller
- * showed no certificate. Whether the one who sends it may is for
- * the owner of the server that takes it, see rpc_server_set_vouching(). Pure. */
+ * "holdfast-caller: EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL [ISSUER]]]]", which ends with the address if
+ * the caller has no identity. An address that is a path is of a unix socket: the identity is of no
+ * certificate. rpc_server_set_vouching() decides who may send it. Pure. */
 
 #include "base/error.h"
 #include "rpc/peer.h"

@@ -2,11 +2,13 @@
 #pragma once
 /* The identity of the other end of a connection, from the kernel or the certificate. */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 enum rpc_peer_kind {
-	RPC_PEER_UNIX, /* SO_PEERCRED: uid, gid, pid */
+	RPC_PEER_UNIX, /* SO_PEERCRED: uid, gid, pid; each -1 if another server vouches. No certificate, also
+			  if its uid has a uri */
 	RPC_PEER_TLS,  /* uri of the verified client certificate; empty without a certificate */
 };
 
@@ -32,3 +34,10 @@ struct rpc_peer {
 	char uri[RPC_URI_SIZE];	      /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
 	char address[RPC_ADDRESS_SIZE]; /* "127.0.0.1:40312", or the path of the unix socket; for people */
 };
+
+/** Does its identity come from a certificate? Decides wherever the CA counts: no field of the certificate
+ * does. */
+static inline bool rpc_peer_has_certificate(const struct rpc_peer *peer)
+{
+	return peer->kind == RPC_PEER_TLS && peer->uri[0] != '\0';
+}

@@ -405,7 +405,7 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 			audit_refused(server, call, what, NULL, err);
 		return status;
 	}
-	issuers_note(server->issuers, rpc_call_peer(call));
+	issuers_note(server->issuers, server->config.cluster, rpc_call_peer(call));
 	status = lead_check(server->lead, err);
 	if (status != STATUS_OK && may_do_without_leader(server, call, rule))
 		return STATUS_OK;
@@ -440,7 +440,7 @@ enum status access_vouching(const struct rpc_peer *peer, void *userdata, struct 
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "%s may not make calls for others: %s",
 				 peer->uri,
 				 server->lead ? "it is not a server" : "this server is the only one");
-	issuers_note(server->issuers, peer);
+	issuers_note(server->issuers, server->config.cluster, peer);
 	return access_check_end(peer, err);
 }
 

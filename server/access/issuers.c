@@ -3,6 +3,7 @@
 
 #include "access/issuers.h"
 
+#include "access/caller.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -40,12 +41,14 @@ static size_t first_to_end(const struct issuers *issuers)
 	return first;
 }
 
-void issuers_note(struct issuers *issuers, const struct rpc_peer *peer)
+void issuers_note(struct issuers *issuers, const char *cluster, const struct rpc_peer *peer)
 {
+	struct identity who;
 	size_t i;
 
 	/* the store knows what nodes have */
-	if (issuers->ca[0] == '\0' || peer->issuer[0] == '\0' || strstr(peer->uri, "/node/"))
+	if (issuers->ca[0] == '\0' || !rpc_peer_has_certificate(peer) ||
+	    identity_parse(peer->uri, cluster, &who, NULL) != STATUS_OK || who.role == ROLE_NODE)
 		return;
 	i = find(issuers, peer->uri);
 	if (str_eq(peer->issuer, issuers->ca)) {
@@ -63,8 +66,8 @@ void issuers_note(struct issuers *issuers, const struct rpc_peer *peer)
 
 enum status issuers_check(const struct issuers *issuers, const struct rpc_peer *peer, struct error *err)
 {
-	/* each certificate has a time of issue */
-	if (issuers->only[0] == '\0' || peer->issued_ms <= 0 || str_eq(peer->issuer, issuers->only))
+	if (issuers->only[0] == '\0' || !rpc_peer_has_certificate(peer) ||
+	    str_eq(peer->issuer, issuers->only))
 		return STATUS_OK;
 	return error_set(err, STATUS_UNAUTHENTICATED, 0,
 			 "the certificate of %s is of a former CA, which the cluster trusts no longer; "

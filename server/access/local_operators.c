@@ -42,7 +42,7 @@ enum status local_operators_name(const struct local_operators *operators, const 
 	for (size_t i = 0; i < operators->n; i++) {
 		if (operators->list[i].uid != peer->uid)
 			continue;
-		peer->issued_ms = clock_realtime_ms();
+		peer->issued_ms = clock_realtime_ms(); /* a revocation of this identity ends it */
 		(void)str_format(peer->uri, sizeof(peer->uri), "holdfast://%s/operator/%s", cluster,
 				 operators->list[i].name);
 		return STATUS_OK;

@@ -28,6 +28,49 @@ TEST(the_identity_of_a_caller_survives_a_round_trip)
 	assert_memory_equal(&back, &nobody, sizeof(nobody));
 }
 
+/* Its uid means nothing there, and no other server may take it for a certificate. */
+TEST(a_named_user_of_a_unix_socket_arrives_without_a_certificate)
+{
+	struct rpc_peer root = {.kind = RPC_PEER_UNIX,
+				.issued_ms = 1794000000000,
+				.uri = "holdfast://lab/operator/root",
+				.address = "/run/holdfast-server/server.sock"};
+	char text[REQUEST_CALLER_MAX + 1];
+	struct rpc_peer back;
+
+	assert_ok(caller_format(&root, text, NULL));
+	assert_string_equal(text,
+			    "0 /run/holdfast-server/server.sock holdfast://lab/operator/root 1794000000000");
+	assert_ok(caller_parse(text, &back, NULL));
+	assert_false(rpc_peer_has_certificate(&back));
+	assert_int_equal(back.uid, (uid_t)-1);
+	root.uid = back.uid;
+	root.gid = back.gid;
+	root.pid = back.pid;
+	assert_memory_equal(&back, &root, sizeof(root));
+}
+
+/* A CA that has leaked signs any time of issue and any serial number. */
+TEST(a_caller_with_a_certificate_arrives_with_one_whatever_that_says)
+{
+	static const char *const serials[] = {"0A3F", ""};
+	static const int64_t times[] = {INT64_MIN, 0, 1794000000000};
+	char text[REQUEST_CALLER_MAX + 1];
+	struct rpc_peer peer = n7;
+	struct rpc_peer back;
+
+	for (size_t i = 0; i < ARRAY_SIZE(serials); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(times); j++) {
+			(void)str_copy(peer.serial, sizeof(peer.serial), serials[i]);
+			peer.issued_ms = times[j];
+			assert_ok(caller_format(&peer, text, NULL));
+			assert_ok(caller_parse(text, &back, NULL));
+			assert_true(rpc_peer_has_certificate(&back));
+			assert_string_equal(back.serial, peer.serial);
+			assert_string_equal(back.issuer, serials[i][0] != '\0' ? "b7" : "");
+		}
+}
+
 TEST(a_caller_of_the_largest_size_fits)
 {
 	struct rpc_peer peer = {.kind = RPC_PEER_TLS, .expires_ms = INT64_MAX, .issued_ms = INT64_MAX};

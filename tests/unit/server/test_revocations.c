@@ -7,8 +7,10 @@
 
 #include "access/access.h"
 #include "access/issuers.h"
+#include "access/local_operators.h"
 #include "access/revocations.h"
 #include "api/watch.h"
+#include "rpc/caller.h"
 #include "rpc/pki.h"
 #include "state/keys.h"
 
@@ -481,4 +483,95 @@ CASE(a_follower_with_a_certificate_of_the_former_ca_is_known_while_the_ca_change
 	assert_ok(access_vouching(&peer, f->server, NULL));
 	assert_int_equal(f->server->issuers->n, 0);
 	f->server->lead = NULL;
+}
+
+/* --- callers while the CA changes, and after --- */
+
+/* As the leader sees it when another server hands its call on. */
+static struct rpc_peer handed_on(const struct rpc_peer *peer)
+{
+	char text[REQUEST_CALLER_MAX + 1];
+	struct rpc_peer ret;
+
+	assert_ok(caller_format(peer, text, NULL));
+	assert_ok(caller_parse(text, &ret, NULL));
+	return ret;
+}
+
+static struct rpc_peer root_at_the_socket(void)
+{
+	static const struct local_operators root = {.n = 1, .list = {{.uid = 0, .name = "root"}}};
+	struct rpc_peer peer = {.kind = RPC_PEER_UNIX, .address = "/run/server.sock"};
+
+	assert_ok(local_operators_name(&root, "c1", &peer, NULL));
+	return peer;
+}
+
+TEST(after_a_change_of_the_ca_a_caller_passes_with_its_certificate_or_without_any)
+{
+	static const struct issuers issuers = {.only = "cd"};
+#define ANN .kind = RPC_PEER_TLS, .address = "192.0.2.1:1", .uri = OPERATOR
+	const struct {
+		struct rpc_peer peer;
+		enum status expected;
+	} rows[] = {
+		{root_at_the_socket(), STATUS_OK},
+		{{.kind = RPC_PEER_TLS, .address = "192.0.2.1:1"}, STATUS_OK},
+		{{ANN, .issued_ms = 1, .serial = "01", .issuer = "cd"}, STATUS_OK},
+		{{ANN, .issued_ms = -1, .serial = "01", .issuer = "cd"}, STATUS_OK},
+		{{ANN, .issued_ms = 1, .serial = "01", .issuer = "ab"}, STATUS_UNAUTHENTICATED},
+		{{ANN, .issued_ms = 0, .serial = "01", .issuer = "ab"}, STATUS_UNAUTHENTICATED},
+		{{ANN, .issued_ms = -1, .serial = "01", .issuer = "ab"}, STATUS_UNAUTHENTICATED},
+		{{ANN, .issued_ms = -1, .issuer = "ab"}, STATUS_UNAUTHENTICATED},
+		{{ANN, .issued_ms = 1}, STATUS_UNAUTHENTICATED},
+		{{ANN}, STATUS_UNAUTHENTICATED},
+	};
+#undef ANN
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct rpc_peer other = handed_on(&rows[i].peer);
+
+		if (issuers_check(&issuers, &rows[i].peer, NULL) != rows[i].expected ||
+		    issuers_check(&issuers, &other, NULL) != rows[i].expected)
+			fail_msg("row %zu", i);
+	}
+}
+
+TEST(callers_with_a_certificate_are_noted_while_the_ca_changes_except_nodes)
+{
+	static const struct {
+		const char *uri, *issuer;
+		bool is_noted;
+	} rows[] = {
+		{OPERATOR, "ab", true},
+		{OPERATOR, "", true},
+		{OPERATOR, "cd", false},
+		{"holdfast://node/operator/ann", "ab", true},
+		{"holdfast://node/node/n1", "ab", false},
+		{"holdfast://c2/operator/ann", "ab", false},
+		{"", "ab", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *cluster = str_starts_with(rows[i].uri, "holdfast://node/") ? "node" : "c1";
+		struct rpc_peer peer = {.kind = RPC_PEER_TLS, .issued_ms = -1};
+		struct issuers issuers = {.ca = "cd"};
+
+		(void)str_copy(peer.uri, sizeof(peer.uri), rows[i].uri);
+		(void)str_copy(peer.issuer, sizeof(peer.issuer), rows[i].issuer);
+		issuers_note(&issuers, cluster, &peer);
+		if (issuers.n != rows[i].is_noted)
+			fail_msg("row %zu", i);
+	}
+}
+
+TEST(a_user_of_the_socket_has_no_certificate_of_a_former_ca)
+{
+	struct rpc_peer peer = root_at_the_socket();
+	struct issuers issuers = {.ca = "cd"};
+
+	issuers_note(&issuers, "c1", &peer);
+	peer = handed_on(&peer);
+	issuers_note(&issuers, "c1", &peer);
+	assert_int_equal(issuers.n, 0);
 }
