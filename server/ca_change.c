@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "identity/authority.h"
+#include "identity/enrollments.h"
 #include "lead/lead.h"
 #include "log/log.h"
 #include "model/message.h"
@@ -105,7 +106,7 @@ static void apply_soon(struct server *server)
 		(void)sd_event_add_defer(server->event, &change->soon, on_soon, server);
 }
 
-static enum status apply(struct server *server, struct error *err)
+static enum status use_stored(struct server *server, struct error *err)
 {
 	const Stored *stored = stored_ca(server);
 	int64_t changed_ms = stored ? stored->changed_at_ms : 0;
@@ -134,6 +135,43 @@ static enum status apply(struct server *server, struct error *err)
 			 is_changing(stored) ? ", and the former one is trusted too"
 					     : "; the former one is not trusted");
 	return STATUS_OK;
+}
+
+/* Callers are noted for a CA that is in use. */
+static enum status apply(struct server *server, struct error *err)
+{
+	enum status status = use_stored(server, err);
+
+	(void)str_copy(server->ca_change->failure, sizeof(server->ca_change->failure),
+		       status == STATUS_OK ? "" : err->msg);
+	if (status != STATUS_OK)
+		issuers_begin(server->issuers, "");
+	return status;
+}
+
+/* Until then this server trusts and issues by the former record, and has noted no caller for the new one. */
+static enum status check_applied(struct server *server, struct error *err)
+{
+	struct error why;
+
+	if (apply(server, &why) == STATUS_OK)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "this server does not use the CA of the store yet, and trusts as before its change: "
+			 "%.300s; correct the cause, then look: holdfast operator ca status",
+			 why.msg);
+}
+
+bool ca_change_warning(struct server *server, char ret[static CA_CHANGE_WARNING_SIZE])
+{
+	if (server->ca_change->failure[0] == '\0')
+		return false;
+	(void)str_format(
+		ret, CA_CHANGE_WARNING_SIZE,
+		"the CA of the store is not in use at this server, which trusts as before its change: "
+		"%s; the server tries again every few seconds, also at: holdfast operator ca status",
+		server->ca_change->failure);
+	return true;
 }
 
 void ca_change_load(struct server *server)
@@ -218,6 +256,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 
 	if (!holders)
 		return error_no_memory(err, "an answer");
+	TRY(check_applied(server, err));
 	fill(server, holders, &response);
 	answer_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
@@ -232,8 +271,12 @@ static void on_changed(struct server *server, void *userdata)
 	cleanup_free struct answer_waiting *waiting = userdata;
 	Holdfast__V1__CaResponse response = HOLDFAST__V1__CA_RESPONSE__INIT;
 	cleanup_free struct waits *holders = malloc(sizeof(*holders));
+	struct error err;
 
-	ca_change_load(server);
+	if (check_applied(server, &err) != STATUS_OK) {
+		answer_error(waiting->call, err.status, err.msg);
+		return;
+	}
 	if (!holders) {
 		answer_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "an answer: out of memory");
 		return;
@@ -313,6 +356,7 @@ static enum status check_signs(const struct server *server, const struct pki_ca 
 static enum status begin(struct server *server, struct change *change, const struct rpc_call *call,
 			 const Holdfast__V1__ChangeCaRequest *request, struct error *err)
 {
+	const Stored *before = stored_ca(server);
 	Stored stored = HOLDFAST__V1__STORED_CA__INIT;
 	cleanup(pki_ca_freep) struct pki_ca *ca = NULL;
 	cleanup(free_key) char *made_key = NULL;
@@ -352,6 +396,8 @@ static enum status begin(struct server *server, struct change *change, const str
 	stored.wrapped_key =
 		(ProtobufCBinaryData){.len = strlen(key) + TICKET_WRAP_OVERHEAD, .data = wrapped};
 	stored.former = former;
+	if (before) /* a change whose key is lost ends: its CA may have leaked, too */
+		stored.finished = before->finished + is_changing(before);
 	stored.changed_at_ms = clock_realtime_ms();
 	stored.who = access_who(server, call, who);
 	return stage(server, change, call, &stored, pki_ca_key_id(ca), "begun", err);
@@ -386,7 +432,7 @@ static enum status finish(struct server *server, struct change *change, const st
 			  struct error *err)
 {
 	const Stored *before = stored_ca(server);
-	char who[ACCESS_WHO_SIZE];
+	char who[ACCESS_WHO_SIZE], why[AUDIT_WHY_SIZE];
 	char nothing[] = "";
 	Stored stored;
 
@@ -397,19 +443,23 @@ static enum status finish(struct server *server, struct change *change, const st
 		TRY(check_holders(server, err));
 	stored = *before;
 	stored.former = nothing;
+	stored.finished++;
 	stored.changed_at_ms = clock_realtime_ms();
 	stored.who = access_who(server, call, who);
-	return stage(server, change, call, &stored, pki_ca_key_id(authority_ca(server)),
-		     now ? "finished, although some may have certificates of the former CA" : "finished",
-		     err);
+	(void)str_format(why, sizeof(why), "finished%s; unused enrolment lines that end: %zu",
+			 now ? ", although some may have certificates of the former CA" : "",
+			 enrollments_ending(server));
+	return stage(server, change, call, &stored, pki_ca_key_id(authority_ca(server)), why, err);
 }
 
 static enum status stage_request(struct server *server, struct change *change, const struct rpc_call *call,
 				 const Holdfast__V1__ChangeCaRequest *request, struct error *err)
 {
 	const Stored *stored = stored_ca(server);
-	bool is_lost = authority_key_is_lost(server);
+	bool is_lost;
 
+	TRY(check_applied(server, err));
+	is_lost = authority_key_is_lost(server);
 	if (request->finish || !is_lost)
 		TRY(authority_check(server, err));
 	if (request->finish)

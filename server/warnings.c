@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "warnings.h"
 
+#include "ca_change.h"
 #include "certificate.h"
 #include "key_rotation.h"
 #include "server.h"
@@ -246,6 +247,7 @@ static const struct {
 	[WARNING_SNAPSHOTS] = {"snapshots", schedule_warning, BOTH},
 	[WARNING_TICKET_KEY] = {"ticket-key", keys_warning, BOTH},
 	[WARNING_CA] = {"ca", certificate_ca_warning, BOTH},
+	[WARNING_CA_CHANGE] = {"ca-change", ca_change_warning, BOTH},
 	[WARNING_TOKENS] = {"tokens", tokens_warning, BOTH},
 	[WARNING_REVOCATIONS] = {"revocations", revocations_warning, BOTH},
 	[WARNING_NAMESPACES] = {"namespaces", namespace_warning, BOTH},

@@ -9,6 +9,7 @@
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
+#include "access/issuers.h"
 #include "access/revocations.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -108,6 +109,39 @@ static size_t count(struct server *server)
 	return n;
 }
 
+static uint64_t finished_changes(struct server *server)
+{
+	const Holdfast__V1__StoredCa *ca = records_get(&server->state.records, KEY_CA);
+
+	return ca ? ca->finished : 0;
+}
+
+/* A line that a certificate of the former CA made is worth as little as that one. Issuers know the new CA
+ * since this server uses it. */
+static uint64_t outlived_changes(struct server *server, const struct rpc_peer *maker)
+{
+	const Holdfast__V1__StoredCa *ca = records_get(&server->state.records, KEY_CA);
+	bool is_changing = ca && ca->former[0] != '\0' && server->issuers->ca[0] != '\0';
+
+	return finished_changes(server) + (is_changing && (!rpc_peer_has_certificate(maker) ||
+							   str_eq(maker->issuer, server->issuers->ca)));
+}
+
+size_t enrollments_ending(struct server *server)
+{
+	struct record_entry *entry = records_from(&server->state.records, PREFIX_ENROLLMENT);
+	int64_t now_ms = clock_realtime_ms();
+	const Stored *stored;
+	size_t n = 0;
+
+	for (; entry && str_starts_with(entry->key, PREFIX_ENROLLMENT); entry = records_next(entry)) {
+		stored = (const Stored *)entry->record.message;
+		n += stored->used_at_ms == 0 && stored->expires_at_ms > now_ms &&
+		     stored->ca_changes <= finished_changes(server);
+	}
+	return n;
+}
+
 /* Revocations find a line by its maker and its time, which is after each earlier revocation even if the clock
  * went back. A line ends with the token that made it. */
 static enum status note_maker(struct server *server, const struct rpc_call *call, const struct who *who,
@@ -124,6 +158,7 @@ static enum status note_maker(struct server *server, const struct rpc_call *call
 		stored->made_at_ms = cutoff_ms + 1;
 	stored->maker_uri = (char *)(uintptr_t)peer->uri;
 	stored->maker_serial = (char *)(uintptr_t)peer->serial;
+	stored->ca_changes = outlived_changes(server, peer);
 	if (!caller.token)
 		return STATUS_OK;
 	stored->maker_token = caller.token->token->accessor;
@@ -284,6 +319,11 @@ static enum status check_token(struct server *server, const Holdfast__V1__Enroll
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the enrolment token of %s expired at %s; " NEW_LINE, who.text,
 				 clock_format(stored->expires_at_ms, at), who.command);
+	if (stored->ca_changes < finished_changes(server))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the enrolment line of %s was made at %s, before a change of the CA was "
+				 "finished; " NEW_LINE,
+				 who.text, clock_format(stored->made_at_ms, at), who.command);
 	TRY(check_revocations(server, stored, &who, err));
 	*ret = stored;
 	return STATUS_OK;

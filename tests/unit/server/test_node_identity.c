@@ -3,7 +3,9 @@
  * files.
  */
 
+#include "ca_change.h"
 #include "callers.h"
+#include "certificate.h"
 #include "reload.h"
 #include "unit.h"
 
@@ -12,6 +14,7 @@
 #include "base/fd.h"
 #include "identity/authority.h"
 #include "identity/enroll.h"
+#include "identity/enrollments.h"
 #include "identity/renewal.h"
 #include "plugin/fingerprint.h"
 #include "rpc/pki.h"
@@ -1076,6 +1079,36 @@ CASE(an_open_connection_of_a_thief_is_refused_though_the_node_has_renewed)
 		     "a former CA");
 }
 
+static void make_secret(struct caller_client *caller, const char *node, char ret[static 128])
+{
+	cleanup(json_decrefp) json_t *answer = NULL;
+	char request[128];
+
+	(void)str_format(request, sizeof(request), "{\"node\": \"%s\"}", node);
+	assert_ok(caller_call(caller, "Operator.CreateEnrollment", request, &answer, NULL));
+	(void)str_copy(ret, 128, json_string_value(json_object_get(answer, "token")));
+}
+
+/* As a thief does, who compares no digest. */
+static enum status use_secret(struct fixture *f, const char *node, const char *secret, struct error *err)
+{
+	cleanup(caller_release) struct caller_client thief;
+	cleanup(json_decrefp) json_t *json = NULL;
+	cleanup_free char *request = NULL;
+	char *key = NULL, *csr = NULL;
+	enum status status;
+
+	assert_ok(pki_make_request(&key, &csr, NULL));
+	json = json_pack("{ss ss ss}", "node", node, "token", secret, "csr", csr);
+	request = json_dumps(json, 0);
+	caller_init(&thief, f, NULL, NULL);
+	run_for(f->event, 2000); /* the rate of an address */
+	status = caller_call(&thief, "Nodes.Enroll", request, NULL, err);
+	free(csr);
+	pki_key_free(key);
+	return status;
+}
+
 static void replace_ticket_key(struct fixture *f)
 {
 	char path[PATH_MAX];
@@ -1103,9 +1136,14 @@ CASE(after_a_replaced_ticket_key_the_server_names_the_cause_and_begins_a_new_ca)
 	char *key = NULL, *cert = NULL;
 	cleanup(json_decrefp) json_t *json = NULL;
 	cleanup_free char *begin = NULL;
+	struct caller_client root;
+	char secret[128];
 	struct error err;
 
 	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	caller_init(&root, f, NULL, token);
+	make_secret(&root, "n8", secret);
+	caller_release(&root);
 	restart_with(f, replace_ticket_key);
 	open_authority(f);
 	assert_null(f->server->authority);
@@ -1129,6 +1167,8 @@ CASE(after_a_replaced_ticket_key_the_server_names_the_cause_and_begins_a_new_ca)
 	assert_int_equal(BEGIN(f, token, "{\"finish\": true, \"now\": true}", holders, id), STATUS_OK);
 	assert_string_equal(new_id, id);
 	UNTIL(f, str_eq(f->server->own.issuer, id));
+	assert_error(use_secret(f, "n8", secret, &err), STATUS_PERMISSION_DENIED, err,
+		     "before a change of the CA was finished"); /* its CA may have leaked */
 	pki_key_free(key);
 	free(cert);
 }
@@ -1150,4 +1190,110 @@ CASE(a_change_of_the_ca_that_cannot_be_written_is_taken_later)
 	assert_string_not_equal(id, before);
 	assert_int_equal(pki_read_facts(f->server->in_use.ca, &(struct pki_facts){0}, NULL), STATUS_OK);
 	(void)str_copy(f->server->config.data_dir, sizeof(f->server->config.data_dir), dir);
+}
+
+static void use_data_dir(struct fixture *f, const char *path, char ret_before[static PATH_MAX])
+{
+	(void)str_copy(ret_before, PATH_MAX, f->server->config.data_dir);
+	(void)str_copy(f->server->config.data_dir, sizeof(f->server->config.data_dir), path);
+}
+
+/* The file cannot be replaced by this server, whose record of the change is stored. */
+CASE(a_server_that_cannot_use_the_ca_of_the_store_answers_nothing_about_it)
+{
+	static const char *const requests[][2] = {
+		{"Operator.GetCa", "{}"},
+		{"Operator.ChangeCa", "{}"},
+		{"Operator.ChangeCa", "{\"finish\": true}"},
+		{"Operator.ChangeCa", "{\"finish\": true, \"now\": true}"},
+	};
+	char before[RPC_KEY_ID_SIZE], holders[512], id[RPC_KEY_ID_SIZE], dir[PATH_MAX], path[PATH_MAX];
+	char warning[CA_CHANGE_WARNING_SIZE];
+	cleanup_free char *token = management(f);
+	const Holdfast__V1__StoredCa *stored;
+	struct error err;
+
+	register_n9(f);
+	(void)str_copy(before, sizeof(before), pki_ca_key_id(authority_ca(f->server)));
+	assert_ok(change_ca(f, token, "Operator.GetCa", "{}", holders, NULL, NULL));
+	use_data_dir(f, in(f, "elsewhere", path), dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(mkdir(in(f, "elsewhere/" CERTIFICATE_CA, path), 0700), 0);
+	assert_error(change_ca(f, token, "Operator.ChangeCa", "{}", holders, NULL, &err),
+		     STATUS_FAILED_PRECONDITION, err, "does not use the CA of the store yet");
+	stored = records_get(&f->server->state.records, KEY_CA);
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+		assert_error(change_ca(f, token, requests[i][0], requests[i][1], holders, NULL, &err),
+			     STATUS_FAILED_PRECONDITION, err, path);
+		assert_contains(err.msg, "holdfast operator ca status");
+	}
+	assert_ptr_equal(records_get(&f->server->state.records, KEY_CA), stored);
+	assert_string_not_equal(stored->former, "");
+	assert_string_equal(pki_ca_key_id(authority_ca(f->server)), before);
+	assert_true(ca_change_warning(f->server, warning));
+	assert_contains(warning, path);
+	assert_int_equal(rmdir(path), 0);
+	assert_ok(change_ca(f, token, "Operator.GetCa", "{}", holders, id, NULL));
+	assert_string_not_equal(id, before);
+	assert_string_equal(holders, "server/dev (this server), node/n9 (not connected)");
+	assert_false(ca_change_warning(f->server, warning));
+	use_data_dir(f, dir, path);
+}
+
+CASE(a_change_of_the_ca_is_not_reported_as_finished_while_the_former_one_is_trusted)
+{
+	char holders[512], id[RPC_KEY_ID_SIZE], dir[PATH_MAX], path[PATH_MAX];
+	char warning[CA_CHANGE_WARNING_SIZE];
+	cleanup_free char *token = management(f);
+	const Holdfast__V1__StoredCa *stored;
+	struct error err;
+
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	use_data_dir(f, in(f, "elsewhere", path), dir); /* it does not exist */
+	assert_error(change_ca(f, token, "Operator.ChangeCa", "{\"finish\": true, \"now\": true}", holders,
+			       NULL, &err),
+		     STATUS_FAILED_PRECONDITION, err, path);
+	stored = records_get(&f->server->state.records, KEY_CA);
+	assert_string_equal(stored->former, "");
+	assert_true(ca_change_warning(f->server, warning));
+	use_data_dir(f, dir, path);
+	run_for(f->event, 6000); /* the server tries again */
+	assert_false(ca_change_warning(f->server, warning));
+	assert_string_equal(f->server->issuers->only, id);
+}
+
+/* Also at the next change, and after a restart. */
+CASE(a_finished_change_of_the_ca_ends_lines_of_before_it_and_of_certificates_of_the_former_one)
+{
+	static const struct {
+		const char *node;
+		bool is_good;
+	} rows[] = {{"early", false}, {"early2", false}, {"former", false}, {"token", true}, {"new", true}};
+	char holders[512], id[RPC_KEY_ID_SIZE], secrets[ARRAY_SIZE(rows)][128];
+	cleanup_free char *token = management(f);
+	cleanup(caller_release) struct caller_client ann, root, renewed;
+	struct error err;
+
+	caller_init_faulty(&ann, f, OPERATOR, CERTIFICATE_WITHOUT_ISSUER);
+	caller_init(&root, f, NULL, token);
+	make_secret(&ann, rows[0].node, secrets[0]);
+	make_secret(&root, rows[1].node, secrets[1]);
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	make_secret(&ann, rows[2].node, secrets[2]);
+	make_secret(&root, rows[3].node, secrets[3]);
+	renew_ann(f, token, &renewed);
+	make_secret(&renewed, rows[4].node, secrets[4]);
+	assert_int_equal(enrollments_ending(f->server), 3);
+	assert_int_equal(BEGIN(f, token, "{\"finish\": true, \"now\": true}", holders, id), STATUS_OK);
+	UNTIL(f, str_eq(f->server->own.issuer, id));
+	assert_int_equal(use_secret(f, rows[0].node, secrets[0], &err), STATUS_PERMISSION_DENIED);
+	assert_contains(err.msg, "before a change of the CA was finished; an operator makes a new line: "
+				 "holdfast operator node enroll early");
+	restart(f);
+	open_authority(f);
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (use_secret(f, rows[i].node, secrets[i], &err) !=
+		    (rows[i].is_good ? STATUS_OK : STATUS_PERMISSION_DENIED))
+			fail_msg("%s: %s", rows[i].node, err.msg);
 }
