@@ -93,3 +93,24 @@ class TestLocalOperators(WorldTest):
             done = run(*user, *command, "node", "status", env=bare, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn("the socket is not open to this user", done.stderr)
+
+
+class TestLeakedCa(WorldTest):
+    """The way out when the CA's key has leaked, by root at the server's socket."""
+
+    NODES = 1
+    SOCKET = TestLocalOperators.SOCKET
+    SERVER_SETTINGS = f"{TestLocalOperators.SERVER_SETTINGS}\n{TestIdentity.SERVER_SETTINGS}"
+
+    def tearDown(self):
+        """The world's own certificates are refused."""
+
+    def test_root_at_the_socket_changes_the_ca_and_goes_on(self):
+        command = (f"{PREFIX}/bin/holdfast", "--address", self.SOCKET)
+        bare = {"PATH": os.environ["PATH"]}
+        self.world.holdfast("operator", "cert", "enroll", "operator/evil")
+        run(*command, "operator", "ca", "begin", env=bare)
+        run(*command, "operator", "ca", "finish", "--now", "--yes", env=bare)
+        self.assertIn("unused enrolment lines that end: 1", run(*command, "operator", "audit", env=bare).stdout)
+        refused = self.world.holdfast("volume", "status", check=False)
+        self.assertEqual(refused.returncode, 1)
