@@ -29,4 +29,4 @@ DEFINE_ROWS(show_snapshots, holdfast__v1__snapshot, "no snapshots", COL("SNAPSHO
 	    COL("NAME", "{name}"), COL("PLUGIN", "{plugin_id}"),
 	    COL("VOLUME", "{source_volume_id?{source_volume_id}|{external_source_id}}"),
 	    COL("SIZE", "{size_bytes:size}"), COL("AGE", "{create_time_ms:age}"),
-	    COL_STATE("READY", "{ready}"), COL("LAST ERROR", "{last_error}"));
+	    COL_STATE("READY", "{deleting?deleting|{ready}}"), COL("LAST ERROR", "{last_error}"));

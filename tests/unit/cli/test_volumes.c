@@ -402,6 +402,10 @@ TEST_FIXTURE(snapshots_are_made_listed_and_deleted, run_setup, NULL)
 	expect_ok("volume snapshot list --plugin ebs --limit 5");
 	expect_request("Volumes.ListSnapshots {\"per_page\":5,\"plugin_id\":\"ebs\"}");
 	expect_usage_error("volume snapshot list --secrets-file x", "give --plugin too");
+	will_answer(2, "Volumes.ListSnapshots",
+		    "{\"snapshots\": [{\"snapshot_id\": \"snap-1\", \"ready\": true, \"deleting\": true}]}");
+	expect_ok("volume snapshot list");
+	expect_output("deleting"); /* ready is no longer what counts */
 }
 
 TEST_FIXTURE(an_example_is_written_once, run_setup, NULL)
