@@ -13,7 +13,7 @@ struct schedule_step schedule_next(const struct schedule_policy *policy,
 				   const struct schedule_snapshot *existing, size_t n, int64_t now_ms)
 {
 	const struct schedule_snapshot *last;
-	size_t n_ready = 0, oldest = 0;
+	size_t n_ready = 0, oldest = 0, oldest_ready = 0;
 	bool is_begun = false; /* a removal */
 	struct schedule_step step;
 	int64_t slot_ms;
@@ -34,10 +34,14 @@ struct schedule_step schedule_next(const struct schedule_policy *policy,
 		bool is_deleting = existing[i].state == SCHEDULE_SNAPSHOT_DELETING;
 
 		n_ready += is_ready;
+		if (is_ready)
+			oldest_ready = i;
 		if (is_deleting || (is_ready && !is_begun))
 			oldest = i;
 		is_begun = is_begun || is_deleting;
 	}
+	if (policy->cannot_remove && n_ready > policy->keep) /* one that stays does not keep the others */
+		oldest = oldest_ready;
 	step = (struct schedule_step){.i = oldest, .time_ms = last->slot_ms + policy->every_ms};
 	if ((is_begun || n_ready > policy->keep) && (!policy->cannot_remove || slot_ms == last->slot_ms))
 		step.action = SCHEDULE_REMOVE;

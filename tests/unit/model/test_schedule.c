@@ -156,3 +156,15 @@ TEST(a_failed_removal_waits_while_a_snapshot_is_due)
 	assert_int_equal(schedule_next(&fails, existing, ARRAY_SIZE(existing), 6299).action, SCHEDULE_REMOVE);
 	assert_int_equal(schedule_next(&fails, existing, ARRAY_SIZE(existing), 6300).action, SCHEDULE_MAKE);
 }
+
+TEST(a_snapshot_that_cannot_be_removed_does_not_keep_the_others)
+{
+	static const struct schedule_policy fails = {.every_ms = EVERY, .keep = KEEP, .cannot_remove = true};
+	static const struct schedule_snapshot many[] = {DELETING(2300), READY(3300), READY(4300),
+							READY(5300)};
+	static const struct schedule_snapshot few[] = {DELETING(3300), READY(4300), READY(5300)};
+
+	assert_int_equal(schedule_next(&policy, many, ARRAY_SIZE(many), 5400).i, 0);
+	assert_int_equal(schedule_next(&fails, many, ARRAY_SIZE(many), 5400).i, 1);
+	assert_int_equal(schedule_next(&fails, few, ARRAY_SIZE(few), 5400).i, 0);
+}
