@@ -73,12 +73,15 @@ static enum status write_file(struct server *server, const Stored *stored, struc
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
 
-/* Fencers call once, and stay connected. */
+/* Fencers call once, and stay connected, as followers with the streams that they hand on. */
 static enum status note_caller(const struct rpc_call *call, void *userdata, struct error *err)
 {
+	const struct rpc_peer *vouching = rpc_call_vouching_peer(call);
 	struct server *server = userdata;
 
 	issuers_note(server->issuers, server->config.cluster, rpc_call_peer(call));
+	if (vouching)
+		issuers_note(server->issuers, server->config.cluster, vouching);
 	return STATUS_OK;
 }
 
@@ -274,6 +277,7 @@ static void on_changed(struct server *server, void *userdata)
 	struct error err;
 
 	if (check_applied(server, &err) != STATUS_OK) {
+		(void)error_prefix(&err, "the change of the CA is stored");
 		answer_error(waiting->call, err.status, err.msg);
 		return;
 	}

@@ -6,6 +6,7 @@
 #include "rpc/base64.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
+#include "rpc/pack.h"
 #include "rpc/response_head.h"
 #include "rpc/server.h"
 #include "rpc/server_internal.h"
@@ -116,11 +117,10 @@ static char *encode_details(const ProtobufCMessage *details, size_t room)
 
 	if (n == 0 || BASE64_SIZE(n) > room)
 		return NULL;
-	packed = malloc(n);
+	packed = pack_message(details, 0, &n);
 	text = packed ? malloc(BASE64_SIZE(n)) : NULL;
 	if (!text)
 		return NULL;
-	(void)protobuf_c_message_pack(details, packed);
 	base64_encode(text, packed, n);
 	return text;
 }
