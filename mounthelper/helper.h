@@ -20,7 +20,7 @@ enum {
 	HELPER_MESSAGE_FD = 4, /* the caller's standard error, if it is a pipe, until the lock-down */
 	HELPER_INSTANCES = 8,
 	PLUGINS_INSTANCES = 6, /* of these, in folders of plugins */
-	PLUGIN_INSTANCES = 2,  /* of these, in that of one plugin; a power of two */
+	PLUGIN_INSTANCES = 4,  /* of these, in that of one plugin; a power of two */
 	TREE_LINE_MAX = 32,    /* directories from a tree up to the root, both included */
 };
 

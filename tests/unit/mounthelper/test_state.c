@@ -442,7 +442,7 @@ static int open_again(int file)
 
 TEST(plugins_that_never_answer_leave_places_for_others)
 {
-	static const char *const plugins[] = {"a", "a", "b", "b", "c", "c"};
+	static const char *const plugins[] = {"a", "a", "a", "a", "b", "b"};
 	int fds[ARRAY_SIZE(plugins)], other, native;
 	int file = memfd_create("state", MFD_CLOEXEC);
 
