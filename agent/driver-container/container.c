@@ -341,7 +341,9 @@ const char *container_image_registry(const char *image)
 		return "";
 	if (image[n] == '\0')
 		return "docker.io/library/";
-	return strcspn(image, ".:") < n || str_starts_with(image, "localhost/") ? "" : "docker.io/";
+	return strcspn(image, ".:ABCDEFGHIJKLMNOPQRSTUVWXYZ") < n || str_starts_with(image, "localhost/")
+		       ? ""
+		       : "docker.io/";
 }
 
 static int set_image(json_t *body, const char *image)

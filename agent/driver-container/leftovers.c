@@ -47,10 +47,11 @@ static int remove_some(sd_event_source *source, uint64_t usec, void *userdata)
 	size_t n = json_array_size(found);
 	const char *alloc, *task;
 
-	for (size_t room = CLEARS_MAX - driver->n_clears; room > 0 && n > 0; room--) {
-		if (json_unpack(json_array_get(found, --n), "[s, s]", &alloc, &task) == 0)
+	/* the newest first: tasks before the container whose network they join */
+	for (size_t room = CLEARS_MAX - driver->n_clears; room > 0 && n > 0; room--, n--) {
+		if (json_unpack(json_array_get(found, 0), "[s, s]", &alloc, &task) == 0)
 			task_clear(driver, alloc, task);
-		(void)json_array_remove(found, n);
+		(void)json_array_remove(found, 0);
 	}
 	driver->leftover_timer = sd_event_source_disable_unref(driver->leftover_timer);
 	if (n == 0 || sd_event_add_time(driver->event, &driver->leftover_timer, CLOCK_MONOTONIC,

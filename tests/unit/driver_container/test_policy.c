@@ -473,6 +473,7 @@ TEST(an_engine_gets_each_image_with_its_registry)
 		{"localhost/bb:1", ""},
 		{"docker.io/library/bb", ""},
 		{"registry:5000/bb", ""},
+		{"REG/team/bb", ""},
 		{"sha256:" DIGITS_63 "a", ""},
 	};
 	struct settings settings = read_settings(IMAGE);
