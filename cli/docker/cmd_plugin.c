@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,6 +26,7 @@
 #include <systemd/sd-event.h>
 
 enum {
+	STOP_MS = 1000, /* until requests in flight are given up at the end */
 	JOBS_MAX = 64,
 	RELEASES_MIN = 16,
 	REQUEST_MAX = 64 * 1024,
@@ -90,9 +92,7 @@ static void job_end(struct job *job)
 	else if (answer)
 		rpc_call_reply(job->call, &answer->base);
 	else if (job->call)
-		reply_error(job->call,
-			    "holdfast: the request was given up before its end. Next: ask again, nothing "
-			    "is done twice");
+		reply_error(job->call, "holdfast: the request was given up before its end. Next: ask again");
 	docker__volume_response__free_unpacked(answer, NULL);
 	if (job->is_given_up)
 		(void)sd_event_source_set_time_relative(job->plugin->sweep, 0);
@@ -294,12 +294,18 @@ static enum status serve(struct plugin *plugin, const char *path, struct error *
 	return r < 0 ? error_set(err, status_from_errno(r), r, "cannot wait for requests") : STATUS_OK;
 }
 
-/* Gives up the requests in flight: every step of them can be made again. */
+/* Gives up the requests in flight, and answers those that are done: an engine asks again for the others. */
 static void stop(struct plugin *plugin)
 {
-	while (plugin->jobs) {
-		(void)kill(plugin->jobs->pid, SIGKILL);
-		job_end(plugin->jobs);
+	struct pollfd last = {.fd = plugin->jobs ? plugin->jobs->fd : -1, .events = POLLIN};
+	struct job *job;
+
+	if (plugin->jobs)
+		(void)poll(&last, 1, STOP_MS);
+	while ((job = plugin->jobs)) {
+		(void)kill(job->pid, SIGKILL);
+		while (plugin->jobs == job)
+			(void)on_answer(NULL, job->fd, 0, job);
 	}
 	rpc_server_free(plugin->server);
 	sd_event_source_disable_unref(plugin->sweep);

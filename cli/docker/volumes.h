@@ -5,8 +5,8 @@
  * that one, the last Unmount stops it and waits until the claim is free, Remove forgets. No method deletes
  * data.
  *
- * All of it is in the records, and one method at a time works on a volume: each may be asked twice, by two
- * processes, or be killed anywhere. */
+ * All of it is in the records, and one method at a time works on a volume; it may be killed anywhere. Mounts
+ * are counted: one whose answer is lost after its record was written stays until it is taken back. */
 
 #include "command/command.h"
 
