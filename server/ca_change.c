@@ -73,15 +73,13 @@ static enum status write_file(struct server *server, const Stored *stored, struc
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }
 
-/* Fencers call once, and stay connected, as followers with the streams that they hand on. */
+/* Fencers call once, and stay connected. A stream that a follower hands on may be older than the certificate
+ * that it shows now. */
 static enum status note_caller(const struct rpc_call *call, void *userdata, struct error *err)
 {
-	const struct rpc_peer *vouching = rpc_call_vouching_peer(call);
 	struct server *server = userdata;
 
 	issuers_note(server->issuers, server->config.cluster, rpc_call_peer(call));
-	if (vouching)
-		issuers_note(server->issuers, server->config.cluster, vouching);
 	return STATUS_OK;
 }
 
