@@ -16,7 +16,7 @@ static bool is_word(const char *s)
 	return true;
 }
 
-/* "URI ISSUED_MS SERIAL ISSUER" of the certificate, each part only if it is known. */
+/* "URI ISSUED_MS SERIAL[,RENEWED] ISSUER" of the certificate, each part only if it is known. */
 static int format_certificate(const struct rpc_peer *peer, char *ret, size_t size)
 {
 	if (peer->uri[0] == '\0')
@@ -25,8 +25,9 @@ static int format_certificate(const struct rpc_peer *peer, char *ret, size_t siz
 		return str_format(ret, size, " %s", peer->uri);
 	if (peer->serial[0] == '\0')
 		return str_format(ret, size, " %s %" PRId64, peer->uri, peer->issued_ms);
-	return str_format(ret, size, " %s %" PRId64 " %s%s%s", peer->uri,
+	return str_format(ret, size, " %s %" PRId64 " %s%s%s%s%s", peer->uri,
 			  peer->issued_ms > 0 ? peer->issued_ms : 0, peer->serial,
+			  peer->renewed_serial[0] != '\0' ? "," : "", peer->renewed_serial,
 			  peer->issuer[0] != '\0' ? " " : "", peer->issuer);
 }
 
@@ -43,8 +44,8 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 
 	/* no header may end with a blank: unknown parts are left out */
 	if (is_unnamed_local(peer) || peer->address[0] == '\0' || !is_word(peer->address) ||
-	    !is_word(peer->uri) || !is_word(peer->serial) || !is_word(peer->issuer) ||
-	    format_certificate(peer, certificate, sizeof(certificate)) < 0 ||
+	    !is_word(peer->uri) || !is_word(peer->serial) || !is_word(peer->renewed_serial) ||
+	    !is_word(peer->issuer) || format_certificate(peer, certificate, sizeof(certificate)) < 0 ||
 	    str_format(ret, REQUEST_CALLER_MAX + 1, "%" PRId64 " %s%s", peer->expires_ms, peer->address,
 		       certificate) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -53,15 +54,15 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 	return STATUS_OK;
 }
 
-/* Cut @text at its first blank; NULL if it has no blank. */
-static char *cut(char *text)
+/* Cut @text at the first @end in it; NULL if it has none. */
+static char *cut(char *text, char end)
 {
-	char *blank = text ? strchr(text, ' ') : NULL;
+	char *found = text ? strchr(text, end) : NULL;
 
-	if (!blank)
+	if (!found)
 		return NULL;
-	*blank = '\0';
-	return blank + 1;
+	*found = '\0';
+	return found + 1;
 }
 
 static bool is_part(const char *part)
@@ -79,23 +80,27 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
 	char *issued;
 	char *serial;
 	char *issuer;
+	char *renewed;
 
 	*ret = (struct rpc_peer){.kind = RPC_PEER_TLS};
-	address = str_copy(copy, sizeof(copy), text) < 0 ? NULL : cut(copy);
-	uri = cut(address);
-	issued = cut(uri);
-	serial = cut(issued);
-	issuer = cut(serial);
+	address = str_copy(copy, sizeof(copy), text) < 0 ? NULL : cut(copy, ' ');
+	uri = cut(address, ' ');
+	issued = cut(uri, ' ');
+	serial = cut(issued, ' ');
+	issuer = cut(serial, ' ');
+	renewed = cut(serial, ',');
 	if (!address || !is_part(address) || !is_part(uri) || !is_part(serial) || !is_part(issuer) ||
-	    parse_u64(copy, 0, INT64_MAX, &expires_ms) < 0 ||
+	    !is_part(renewed) || parse_u64(copy, 0, INT64_MAX, &expires_ms) < 0 ||
 	    (issued && parse_u64(issued, 0, INT64_MAX, &issued_ms) < 0) ||
 	    str_copy(ret->address, sizeof(ret->address), address) < 0 ||
 	    str_copy(ret->uri, sizeof(ret->uri), uri ? uri : "") < 0 ||
 	    str_copy(ret->serial, sizeof(ret->serial), serial ? serial : "") < 0 ||
+	    str_copy(ret->renewed_serial, sizeof(ret->renewed_serial), renewed ? renewed : "") < 0 ||
 	    str_copy(ret->issuer, sizeof(ret->issuer), issuer ? issuer : "") < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "invalid header " RPC_CALLER_HEADER
-				 ": expected EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL [ISSUER]]]]");
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"invalid header " RPC_CALLER_HEADER
+			": expected EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL[,RENEWED] [ISSUER]]]]");
 	if (ret->address[0] == '/') {
 		ret->kind = RPC_PEER_UNIX;
 		ret->uid = (uid_t)-1;

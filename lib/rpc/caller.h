@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* For whom a server makes a call that it hands on: the header
- * "holdfast-caller: EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL [ISSUER]]]]", which ends with the address if
- * the caller has no identity. An address that is a path is of a unix socket: the identity is of no
- * certificate. rpc_server_set_vouching() decides who may send it. Pure. */
+ * "holdfast-caller: EXPIRES_MS ADDRESS [URI [ISSUED_MS [SERIAL[,RENEWED] [ISSUER]]]]", which ends with the
+ * address if the caller has no identity. RENEWED is the serial number of a certificate that came over the
+ * caller's connection: the caller is refused if either one is revoked. An address that is a path is of a unix
+ * socket: the identity is of no certificate. rpc_server_set_vouching() decides who may send it. Pure. */
 
 #include "base/error.h"
 #include "rpc/peer.h"

@@ -19,7 +19,7 @@ enum {
 	REQUEST_PATH_MAX = 1023,	 /* with its query */
 	REQUEST_METHOD_MAX = 15,
 	REQUEST_SECRETS_MAX = 1023, /* of x-nomad-csi-secrets; more fit a body */
-	REQUEST_CALLER_MAX = 511,   /* of holdfast-caller */
+	REQUEST_CALLER_MAX = 559,   /* of holdfast-caller */
 };
 
 enum request_kind {

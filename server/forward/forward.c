@@ -330,16 +330,6 @@ static void fail_call(const struct forward *f, struct rpc_call *call, const stru
 	protobuf_c_message_free_unpacked(details, NULL);
 }
 
-/* The caller, with the certificate that its calls count as made with. */
-static struct rpc_peer caller_of(const struct rpc_call *call)
-{
-	struct rpc_peer peer = *rpc_call_peer(call);
-
-	if (peer.renewed_serial[0] != '\0')
-		memcpy(peer.serial, peer.renewed_serial, sizeof(peer.serial));
-	return peer;
-}
-
 /* --- calls --- */
 
 struct unary {
@@ -374,8 +364,7 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 static enum status start_call(struct forward *f, struct rpc_call *call, const ProtobufCMessage *request,
 			      bool is_write, struct error *err)
 {
-	const struct rpc_peer peer = caller_of(call);
-	const struct rpc_behalf behalf = {.peer = &peer, .token = rpc_call_token(call)};
+	const struct rpc_behalf behalf = {.peer = rpc_call_peer(call), .token = rpc_call_token(call)};
 	uint64_t left_us = rpc_call_left_us(call);
 	cleanup(unary_freep) struct unary *unary = malloc(sizeof(*unary));
 
@@ -484,8 +473,8 @@ static enum status open_stream(struct forward *f, struct relayed *relayed, struc
 							.on_message = on_leader_message,
 							.on_closed = on_leader_closed,
 							.on_drained = on_leader_drained};
-	const struct rpc_peer peer = caller_of(relayed->call);
-	const struct rpc_behalf behalf = {.peer = &peer, .token = rpc_call_token(relayed->call)};
+	const struct rpc_behalf behalf = {.peer = rpc_call_peer(relayed->call),
+					  .token = rpc_call_token(relayed->call)};
 
 	TRY(count_caller(f, relayed->call, &relayed->caller, err));
 	TRY(find_upstream(f, &f->streams, &relayed->upstream, err));

@@ -15,6 +15,7 @@ static const struct rpc_peer n7 = {.kind = RPC_PEER_TLS,
 TEST(the_identity_of_a_caller_survives_a_round_trip)
 {
 	struct rpc_peer nobody = {.kind = RPC_PEER_TLS, .address = "127.0.0.1:1"};
+	struct rpc_peer renewed = n7;
 	char text[REQUEST_CALLER_MAX + 1];
 	struct rpc_peer back;
 
@@ -22,6 +23,11 @@ TEST(the_identity_of_a_caller_survives_a_round_trip)
 	assert_string_equal(text, "1795000000000 [::1]:4711 holdfast://lab/node/n7 1794000000000 0A3F b7");
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
 	assert_memory_equal(&back, &n7, sizeof(n7));
+	(void)str_copy(renewed.renewed_serial, sizeof(renewed.renewed_serial), "0B");
+	assert_ok(caller_format(&renewed, text, NULL));
+	assert_string_equal(text, "1795000000000 [::1]:4711 holdfast://lab/node/n7 1794000000000 0A3F,0B b7");
+	assert_ok(caller_parse(text, &back, NULL));
+	assert_memory_equal(&back, &renewed, sizeof(renewed));
 	assert_int_equal(caller_format(&nobody, text, NULL), STATUS_OK);
 	assert_string_equal(text, "0 127.0.0.1:1");
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
@@ -80,6 +86,7 @@ TEST(a_caller_of_the_largest_size_fits)
 	memset(peer.uri, 'u', sizeof(peer.uri) - 1);
 	memset(peer.address, 'a', sizeof(peer.address) - 1);
 	memset(peer.serial, 'F', sizeof(peer.serial) - 1);
+	memset(peer.renewed_serial, 'F', sizeof(peer.renewed_serial) - 1);
 	memset(peer.issuer, 'f', sizeof(peer.issuer) - 1);
 	assert_int_equal(caller_format(&peer, text, NULL), STATUS_OK);
 	assert_int_equal(caller_parse(text, &back, NULL), STATUS_OK);
@@ -117,6 +124,7 @@ TEST(a_text_that_tells_no_caller_is_refused)
 		"1 a\tb u",   "9223372036854775808 a u",
 		"1 a u 1 ",   "1 a u 1 A B C",
 		"1 a u -1 A", "1 a u x A",
+		"1 a u 1 A,", "1 a u 1 ,A",
 	};
 	char large[REQUEST_CALLER_MAX + 1] = "1 a ";
 	struct rpc_peer peer;
