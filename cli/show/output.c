@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
 #include "pb/reflect.h"
 #include "rpc/pbjson.h"
 
@@ -130,7 +131,7 @@ static void put_json(FILE *out, const json_t *json, size_t flags, int indent)
 	for (const char *p = text; p && *p != '\0'; p += n) {
 		unsigned int character = *p == '\n' ? 0 : str_unprintable(p);
 
-		n = character > 0 ? str_utf8_sequence(p) : 1;
+		n = character > 0 ? utf8_sequence(p) : 1;
 		if (character > 0)
 			(void)fprintf(out, "\\u%04X", character);
 		else

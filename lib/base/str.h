@@ -75,7 +75,3 @@ void hex_encode(char *dst, const void *bytes, size_t n);
 /** Reads exactly 2 @n hex digits of either case followed by NUL. Returns 0 or -EINVAL; @dst untouched then.
  */
 int hex_decode(void *dst, size_t n, const char *hex);
-
-/** Bytes of the valid UTF-8 sequence at the start of @s (1 to 4), or 0: not one, overlong, a surrogate, or
- * above U+10FFFF. NUL is a sequence of 1. Source: RFC 3629 section 4. */
-size_t str_utf8_sequence(const char *s);

@@ -1,56 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
+#include "base/cleanup.h"
+
 #include <stdint.h>
 #include <string.h>
 
-/* Returns the length of the sequence that @first starts, 0 if it is invalid; and the range of its second
- * byte.
- */
-static size_t sequence(uint8_t first, uint8_t *ret_low, uint8_t *ret_high)
+static bool is_between(char c, uint8_t low, uint8_t high)
 {
-	*ret_low = 0x80;
-	*ret_high = 0xbf;
-	if (first < 0x80)
-		return 1;
-	if (first >= 0xc2 && first <= 0xdf)
-		return 2;
-	if (first >= 0xe0 && first <= 0xef) {
-		if (first == 0xe0)
-			*ret_low = 0xa0; /* shorter forms exist below */
-		if (first == 0xed)
-			*ret_high = 0x9f; /* surrogates above */
-		return 3;
-	}
-	if (first >= 0xf0 && first <= 0xf4) {
-		if (first == 0xf0)
-			*ret_low = 0x90;
-		if (first == 0xf4)
-			*ret_high = 0x8f; /* past U+10FFFF */
-		return 4;
-	}
-	return 0;
+	return (uint8_t)c >= low && (uint8_t)c <= high;
 }
 
-/* Returns the length of the character at the start of @bytes, 0 if it is invalid or does not end within @n.
- */
-static size_t character(const char *bytes, size_t n)
+size_t utf8_character(const char *bytes, size_t n)
 {
-	uint8_t low;
-	uint8_t high;
-	size_t length = sequence((uint8_t)bytes[0], &low, &high);
+	/* First byte, second byte, length; every further byte is 80..bf. A NUL ends the comparison early. */
+	static const struct {
+		uint8_t first[2];
+		uint8_t second[2];
+		size_t n;
+	} forms[] = {
+		{{0xc2, 0xdf}, {0x80, 0xbf}, 2}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 3},
+		{{0xe1, 0xec}, {0x80, 0xbf}, 3}, {{0xed, 0xed}, {0x80, 0x9f}, 3},
+		{{0xee, 0xef}, {0x80, 0xbf}, 3}, {{0xf0, 0xf0}, {0x90, 0xbf}, 4},
+		{{0xf1, 0xf3}, {0x80, 0xbf}, 4}, {{0xf4, 0xf4}, {0x80, 0x8f}, 4},
+	};
 
-	if (length > n)
-		return 0;
-	for (size_t k = 1; k < length; k++) {
-		uint8_t next = (uint8_t)bytes[k];
-
-		if (next < low || next > high)
+	if (n > 0 && is_between(bytes[0], 0, 0x7f))
+		return 1;
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		if (n < forms[i].n || !is_between(bytes[0], forms[i].first[0], forms[i].first[1]))
+			continue;
+		if (!is_between(bytes[1], forms[i].second[0], forms[i].second[1]))
 			return 0;
-		low = 0x80;
-		high = 0xbf;
+		for (size_t k = 2; k < forms[i].n; k++)
+			if (!is_between(bytes[k], 0x80, 0xbf))
+				return 0;
+		return forms[i].n;
 	}
-	return length;
+	return 0;
 }
 
 /* Are all @n bytes ASCII? Nearly all texts are, and each message has many. */
@@ -74,7 +61,7 @@ bool utf8_is_valid(const char *bytes, size_t n)
 	if (is_ascii(bytes, n))
 		return true;
 	for (size_t i = 0; i < n; i += length) {
-		length = character(bytes + i, n - i);
+		length = utf8_character(bytes + i, n - i);
 		if (length == 0)
 			return false;
 	}
@@ -86,7 +73,7 @@ void utf8_mask(char *bytes, size_t n)
 	if (is_ascii(bytes, n))
 		return;
 	for (size_t i = 0, length; i < n; i += length) {
-		length = character(bytes + i, n - i);
+		length = utf8_character(bytes + i, n - i);
 		if (length > 0)
 			continue;
 		bytes[i] = '?';

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "log/rate.h"
 
 #include <errno.h>
@@ -158,7 +159,7 @@ static void append_hex(struct line *line, const char *bytes, size_t n)
 /* The character at @s, escaped if need be. Returns its bytes. */
 static size_t append_character(struct line *line, const char *s)
 {
-	size_t n = str_utf8_sequence(s);
+	size_t n = utf8_sequence(s);
 
 	if (n == 0) {
 		append_hex(line, s, 1);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "pb/reflect.h"
 
 #include <assert.h>
@@ -80,19 +81,12 @@ void order_digest(const void *bytes, size_t n, uint8_t ret[static ORDER_DIGEST_S
 	(void)SHA256(bytes ? bytes : (const void *)"", n, ret);
 }
 
+static bool is_known(const ProtobufCMessage *message);
+
 static bool is_utf8(const char *text)
 {
-	while (*text != '\0') {
-		size_t n = str_utf8_sequence(text);
-
-		if (n == 0)
-			return false;
-		text += n;
-	}
-	return true;
+	return utf8_is_valid(text, strlen(text));
 }
-
-static bool is_known(const ProtobufCMessage *message);
 
 /* No type holds itself, so this goes no deeper than the types do. */
 static bool is_known(const ProtobufCMessage *message)

@@ -651,7 +651,7 @@ static void put_text(struct printer *out, const char *text)
 			strbuf_printf(out->to, "\\%c", names[letter - letters]);
 		else
 			strbuf_printf(out->to, "\\u%04X", character);
-		text += letter ? 0 : str_utf8_sequence(text) - 1;
+		text += letter ? 0 : utf8_sequence(text) - 1;
 		from = text + 1;
 	}
 	strbuf_put(out->to, from, (size_t)(text - from));

@@ -89,54 +89,6 @@ TEST(hex_has_exactly_the_digits_that_are_wanted)
 	assert_int_equal(hex_decode(bytes, 0, ""), 0);
 }
 
-/* UTF-8 by the arithmetic of RFC 3629, as a model of the table. */
-static size_t encode(uint32_t c, char text[static 5])
-{
-	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-
-	memset(text, 0, 5);
-	for (size_t i = n - 1; i > 0; i--) {
-		text[i] = (char)(0x80 | (c & 0x3f));
-		c >>= 6;
-	}
-	text[0] = (char)(first[n] | c);
-	return n;
-}
-
-TEST(every_code_point_but_surrogates_is_a_sequence)
-{
-	for (uint32_t c = 0; c < 0x120000; c++) {
-		bool is_valid = c < 0xd800 || (c > 0xdfff && c <= 0x10ffff);
-		char text[5];
-		size_t n = encode(c, text);
-
-		assert_int_equal(str_utf8_sequence(text), is_valid ? n : 0);
-		if (n > 1) {
-			text[n - 1] = '\0'; /* cut */
-			assert_int_equal(str_utf8_sequence(text), 0);
-		}
-	}
-}
-
-TEST(overlong_and_stray_bytes_are_no_sequences)
-{
-	static const char *const refused[] = {"\x80",
-					      "\xbf",
-					      "\xc0\x80",
-					      "\xc1\xbf",
-					      "\xe0\x9f\xbf",
-					      "\xf0\x8f\xbf\xbf",
-					      "\xf5\x80\x80\x80",
-					      "\xff",
-					      "\xc3(",
-					      "\xe2\x82(",
-					      "\xe2(\x82"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
-		assert_int_equal(str_utf8_sequence(refused[i]), 0);
-}
-
 TEST(a_text_for_people_is_cut_between_characters_and_cleaned)
 {
 	static const struct {

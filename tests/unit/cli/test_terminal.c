@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <jansson.h>
 #include <pty.h>
@@ -121,7 +122,7 @@ TEST_FIXTURE(answers_escape_characters_that_a_terminal_obeys, run_setup, NULL)
 		    "\"next_token\": \"\"}");
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		expect_ok(lines[i]);
-		for (const char *p = ending.output; *p != '\0'; p += str_utf8_sequence(p))
+		for (const char *p = ending.output; *p != '\0'; p += utf8_sequence(p))
 			assert_true(*p == '\n' || str_printable(p) > 0);
 		if (i < 2)
 			expect_output(wanted);

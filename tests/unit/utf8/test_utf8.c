@@ -44,8 +44,15 @@ TEST(a_cut_sequence_is_invalid_wherever_it_is_cut)
 	static const char *const texts[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x92\xa9"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		for (size_t n = 1; n < strlen(texts[i]); n++)
+		for (size_t n = 1; n < strlen(texts[i]); n++) {
+			cleanup_free char *cut = strndup(texts[i], n);
+
 			assert_false(utf8_is_valid(texts[i], n));
+			assert_int_equal(utf8_character(texts[i], n), 0);
+			assert_int_equal(utf8_sequence(cut), 0);
+		}
+	assert_int_equal(utf8_character("a", 0), 0);
+	assert_int_equal(utf8_sequence(""), 1);
 }
 
 TEST(one_bad_byte_spoils_good_text)
