@@ -356,9 +356,11 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 	if (!str_eq(ret->boot_id, session->boot_id) &&
 	    (ret->state != CLAIM_NODE_DETACHED || !id_is_uuid(ret->boot_id)))
 		return bad_claim(ret, "it is of another boot than the session, and held", err);
-	if (!id_is_name(ret->namespace, NAMESPACE_MAX) || !str_is_text(ret->volume_id) ||
-	    ret->volume_id[0] == '\0' || strchr(ret->volume_id, '/') || !id_is_plugin(ret->plugin_id))
+	if (!id_is_name(ret->namespace, NAMESPACE_MAX) || !volume_id_is_valid(ret->volume_id) ||
+	    !id_is_plugin(ret->plugin_id))
 		return bad_claim(ret, "its volume or plugin has no valid name", err);
+	if (!str_is_text(ret->external_id) || (ret->profile[0] != '\0' && !id_is_label(ret->profile)))
+		return bad_claim(ret, "its storage or profile has no valid name", err);
 	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return bad_claim(ret, "it has no mode", err);
 	/* a node that names another one here would have that one cut off: the plugin's report has the id, see

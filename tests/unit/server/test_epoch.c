@@ -433,6 +433,8 @@ enum lie {
 	NO_MODE,
 	BAD_ID,
 	BAD_VOLUME,
+	BAD_PROFILE,
+	BAD_STORAGE,
 	NOT_ASKED,
 	LIES,
 };
@@ -450,7 +452,12 @@ static void send_lie(enum lie lie, struct claim *claim, struct alloc *alloc)
 	if (lie == NO_MODE)
 		claim->mode = CLAIM_MODE_UNSPECIFIED;
 	if (lie == BAD_VOLUME)
-		(void)str_copy(claim->volume_id, sizeof(claim->volume_id), "../db");
+		(void)str_copy(claim->volume_id, sizeof(claim->volume_id),
+			       "db$(id)"); /* a shell completes ids */
+	if (lie == BAD_PROFILE)
+		(void)str_copy(claim->profile, sizeof(claim->profile), "a b");
+	if (lie == BAD_STORAGE)
+		(void)str_copy(claim->external_id, sizeof(claim->external_id), "\033[2J");
 }
 
 TEST_ON(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, struct fixture, f, setup, teardown)
@@ -461,7 +468,8 @@ TEST_ON(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, struct f
 		[KNOWN_CLAIM_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
 		[KNOWN_ALLOC_OF_ANOTHER] = STATUS_PERMISSION_DENIED, [OTHER_BOOT] = STATUS_INVALID_ARGUMENT,
 		[NO_MODE] = STATUS_INVALID_ARGUMENT, [BAD_ID] = STATUS_INVALID_ARGUMENT,
-		[BAD_VOLUME] = STATUS_INVALID_ARGUMENT, [NOT_ASKED] = STATUS_INVALID_ARGUMENT);
+		[BAD_VOLUME] = STATUS_INVALID_ARGUMENT, [BAD_PROFILE] = STATUS_INVALID_ARGUMENT,
+		[BAD_STORAGE] = STATUS_INVALID_ARGUMENT, [NOT_ASKED] = STATUS_INVALID_ARGUMENT);
 	struct backup backup = {0};
 	struct claim truth;
 	struct alloc true_alloc;
