@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Bytes of the character at the start of the @n bytes (1 to 4), or 0: none that is valid ends within them.
+/** Bytes of the character at the start of the @n bytes (1 to 4), or 0: no valid one ends within them.
  * NUL is a character of 1. Source: RFC 3629 section 4. */
 size_t utf8_character(const char *bytes, size_t n);
 

@@ -135,22 +135,28 @@ static size_t space_for(const struct batch *batch, const struct batch_keys *keys
 	return n;
 }
 
-/* Compare @key, and read it where anything compares otherwise. */
-static void add_compare(struct batch_request *r, ProtobufCBinaryData key, bool is_create, int64_t revision,
-			bool keys_only)
+static void add_one_compare(struct batch_request *r, Etcdserverpb__Compare compare)
 {
 	size_t i = r->txn.n_compare++;
 
 	assert(i < ETCD_TXN_OPS);
-	r->txn.n_failure++;
+	r->compare[i] = compare;
 	r->compares[i] = &r->compare[i];
+}
+
+/* Compare @key, and read it where anything compares otherwise. */
+static void add_compare(struct batch_request *r, ProtobufCBinaryData key, bool is_create, int64_t revision,
+			bool keys_only)
+{
+	size_t i = r->txn.n_failure++;
+
 	r->failures[i] = &r->failure[i];
 	etcdserverpb__range_request__init(&r->ranges[i]);
 	r->ranges[i].key = key;
 	r->ranges[i].keys_only = keys_only;
 	r->failure[i] = etcd_op_range(&r->ranges[i]);
-	r->compare[i] =
-		is_create ? etcd_compare_created(key, revision) : etcd_compare_modified(key, revision);
+	add_one_compare(r, is_create ? etcd_compare_created(key, revision)
+				     : etcd_compare_modified(key, revision));
 }
 
 static void add_put(struct batch_request *r, ProtobufCBinaryData key, ProtobufCBinaryData value)
@@ -213,6 +219,7 @@ struct batch_request *batch_request_new(const struct batch *batch, const struct 
 	r->txn.failure = r->failures;
 	add_compare(r, etcd_bytes(keys->leader), true, known->leader_revision, false);
 	add_compare(r, etcd_bytes(keys->sequence), false, known->sequence_revision, false);
+	add_one_compare(r, etcd_compare_value(etcd_bytes(keys->sequence), known->last));
 	for (size_t i = 0; batch->conditional && i < batch->conditional->n_conditions; i++) {
 		const struct kv_condition *condition = &batch->conditional->conditions[i];
 

@@ -8,12 +8,11 @@
 #include <stdbool.h>
 
 enum {
-	ETCD_TXN_OPS = 128,			 /* --max-txn-ops: of comparisons, and of operations */
-	BATCH_OPS_MAX = ETCD_TXN_OPS - 1,	 /* without the sequence key */
-	BATCH_CONDITIONS_MAX = ETCD_TXN_OPS - 2, /* without the leader's key and the sequence key */
-	BATCH_BYTES_MAX = KV_TXN_BYTES_MAX,	 /* of one submission, or of several */
-	BATCH_ALL_MAX = 4096,			 /* submissions, of which most change nothing then */
-	BATCH_SUM_SIZE = 8,			 /* before each value */
+	ETCD_TXN_OPS = 128,		    /* --max-txn-ops: of comparisons, and of operations */
+	BATCH_OPS_MAX = ETCD_TXN_OPS - 1,   /* without the sequence key */
+	BATCH_BYTES_MAX = KV_TXN_BYTES_MAX, /* of one submission, or of several */
+	BATCH_ALL_MAX = 4096,		    /* submissions, of which most change nothing then */
+	BATCH_SUM_SIZE = 8,		    /* before each value */
 };
 
 /* The last operation on a key. */
@@ -49,7 +48,7 @@ bool batch_is_empty(const struct batch *batch);
 
 struct batch_request; /* owns what its message points to, but not keys and known */
 
-/** Make the request: if both keys have the revisions of @known and all conditions hold, write all operations
+/** Make the request: if both keys are as in @known and all conditions hold, write all operations
  * and the sequence key; else read the leader's key, the sequence key, and the keys of the conditions. NULL
  * when out of memory. Owned by the caller, free(). */
 struct batch_request *batch_request_new(const struct batch *batch, const struct batch_keys *keys,

@@ -439,7 +439,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 static bool is_current(const struct etcd_copy *copy, const struct etcd_store *store)
 {
 	return copy->is_confirmed && copy->sequence.revision == store->known.sequence_revision &&
-	       str_eq(copy->sequence.text, store->sequence);
+	       str_eq(copy->sequence.text, store->last);
 }
 
 bool etcd_has_copy(const struct etcd *etcd)

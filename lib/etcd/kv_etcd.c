@@ -8,6 +8,7 @@
 #include "etcd/kv_etcd.h"
 
 #include "base/backoff.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -96,8 +97,10 @@ static void depose(struct etcd_store *store)
 
 static void finish_committed(struct etcd_store *store, int64_t revision)
 {
-	if (store->known.sequence)
+	if (store->known.sequence) {
 		store->known.sequence_revision = revision;
+		memcpy(store->last, store->sequence, sizeof(store->last));
+	}
 	if (store->known.sequence && store->batch.n_ops > 0) {
 		store->revision = (uint64_t)revision + store->records.offset;
 		kv_marks_write(&store->marks, store->revision, store->nodes);
@@ -295,6 +298,21 @@ static void send_batch(struct etcd_store *store)
 	free(request);
 	if (status != STATUS_OK) /* it was not sent */
 		later(store, STAGE_SENDING);
+}
+
+void etcd_store_unchanged(const struct etcd_store *store, struct etcd_unchanged *ret,
+			  Etcdserverpb__TxnRequest *txn)
+{
+	const ProtobufCBinaryData sequence = etcd_bytes(store->sequence_key);
+
+	ret->compares[0] =
+		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->known.leader_revision);
+	ret->compares[1] = etcd_compare_modified(sequence, store->known.sequence_revision);
+	ret->compares[2] = etcd_compare_value(sequence, store->last);
+	for (size_t i = 0; i < ARRAY_SIZE(ret->list); i++)
+		ret->list[i] = &ret->compares[i];
+	txn->compare = ret->list;
+	txn->n_compare = ARRAY_SIZE(ret->list);
 }
 
 void etcd_store_next_sequence(struct etcd_store *store)
@@ -646,11 +664,21 @@ static enum status check_schema(const struct etcd_store *store, char *schema, st
 	return STATUS_OK;
 }
 
+/* Has another one written since the store was opened? */
+static bool has_changed(const struct found *found)
+{
+	const struct etcd_store *store = found->store;
+
+	return store->known.sequence_revision > 0 &&
+	       (found->sequence_revision != store->known.sequence_revision ||
+		!str_eq(found->sequence, store->last));
+}
+
 static enum status check_found(struct found *found, struct error *err)
 {
 	const struct etcd_store *store = found->store;
 
-	if (found->leader_revision != store->known.leader_revision)
+	if (found->leader_revision != store->known.leader_revision || has_changed(found))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "store %s: not the leader", store->name);
 	if (found->generation.number == 0)
 		return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no generation",
@@ -691,7 +719,7 @@ enum status etcd_store_find(struct etcd_store *store, struct error *err)
 	etcd_store_name_records(store, store->generation, &store->records);
 	store->records.offset = found.generation.offset;
 	store->known.sequence_revision = found.sequence_revision;
-	memcpy(store->sequence, found.sequence, sizeof(store->sequence));
+	memcpy(store->last, found.sequence, sizeof(store->last));
 	store->revision = (uint64_t)found.sequence_revision + found.generation.offset;
 	return STATUS_OK;
 }
@@ -712,6 +740,7 @@ static enum status etcd_store_start(struct etcd_store *store, struct error *err)
 	(void)str_format(store->schema_key, sizeof(store->schema_key), "%s/schema", etcd->prefix);
 	(void)str_format(store->generation_key, sizeof(store->generation_key), "%s/generation", etcd->prefix);
 	store->known.leader_revision = election_revision(etcd->election);
+	store->known.last = store->last;
 	r = sd_event_add_defer(etcd->outer, &store->turn, on_turn, store);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(store->turn, SD_EVENT_OFF);

@@ -23,7 +23,6 @@ struct etcd_follower {
 	uint64_t pause_us;
 	/* as read last */
 	int64_t sequence_revision; /* etcd's; 0: not read yet */
-	char sequence[SEQUENCE_SIZE];
 	struct etcd_generation generation;
 	struct etcd_call interruption;
 };
@@ -83,7 +82,6 @@ static void on_read(enum status status, const ProtobufCMessage *response, const 
 	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &follower->generation))
 		return;
 	follower->sequence_revision = sequence->mod_revision;
-	etcd_text_of(sequence, follower->sequence, sizeof(follower->sequence));
 	progress.revision = (uint64_t)sequence->mod_revision + follower->generation.offset;
 	follower->etcd->progress = progress;
 	etcd_notify(follower->etcd, CHANGE_PROGRESS);
@@ -122,7 +120,8 @@ static void on_interrupted(enum status status, const ProtobufCMessage *response,
 	(void)status; /* the next look shows the outcome */
 }
 
-/* Writes the sequence key with its present value: its revision is no longer the one that the leader knows. */
+/* Writes the sequence key with a value that no transaction of a leader has, and with the marks that it had: a
+ * leader that asks what became of its transaction does not take this for it. */
 static void interrupt(struct etcd_follower *follower, const char *key, ProtobufCBinaryData value)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
@@ -132,15 +131,17 @@ static void interrupt(struct etcd_follower *follower, const char *key, ProtobufC
 	Etcdserverpb__RequestOp put_sequence = etcd_op_put(&sequence);
 	struct etcd *etcd = follower->etcd;
 	Etcdserverpb__Compare unchanged, absent;
-	char sequence_key[ETCD_KEY_SIZE];
+	char sequence_key[ETCD_KEY_SIZE], text[SEQUENCE_SIZE];
 
 	(void)str_format(sequence_key, sizeof(sequence_key), "%s/sequence", etcd->prefix);
+	(void)str_format(text, sizeof(text), "interrupted 0 %" PRIu64 " %" PRIu64 " %s", etcd->progress.epoch,
+			 etcd->progress.nodes, etcd->progress.store_id);
 	unchanged = etcd_compare_modified(etcd_bytes(sequence_key), follower->sequence_revision);
 	absent = etcd_compare_created(etcd_bytes(key), 0);
 	record.key = etcd_bytes(key);
 	record.value = value;
 	sequence.key = etcd_bytes(sequence_key);
-	sequence.value = etcd_bytes(follower->sequence);
+	sequence.value = etcd_bytes(text);
 	txn.n_compare = txn.n_success = 2;
 	txn.compare = (Etcdserverpb__Compare *[]){&unchanged, &absent};
 	txn.success = (Etcdserverpb__RequestOp *[]){&put_record, &put_sequence};

@@ -59,6 +59,18 @@ static inline Etcdserverpb__Compare etcd_compare_created(ProtobufCBinaryData key
 	return compare;
 }
 
+/* The key has @value. */
+static inline Etcdserverpb__Compare etcd_compare_value(ProtobufCBinaryData key, const char *value)
+{
+	Etcdserverpb__Compare compare = ETCDSERVERPB__COMPARE__INIT;
+
+	compare.key = key;
+	compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__VALUE;
+	compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_VALUE;
+	compare.value = etcd_bytes(value);
+	return compare;
+}
+
 /* The key was last written at @revision; 0: the key is missing. */
 static inline Etcdserverpb__Compare etcd_compare_modified(ProtobufCBinaryData key, int64_t revision)
 {

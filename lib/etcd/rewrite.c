@@ -253,13 +253,9 @@ static enum status transact(struct etcd_store *store, Etcdserverpb__RequestOp *o
 			    struct error *err)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-	Etcdserverpb__Compare leads =
-		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->known.leader_revision);
-	Etcdserverpb__Compare is_last =
-		etcd_compare_modified(etcd_bytes(store->sequence_key), store->known.sequence_revision);
+	struct etcd_unchanged unchanged;
 
-	txn.n_compare = 2;
-	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};
+	etcd_store_unchanged(store, &unchanged, &txn);
 	txn.n_success = 1;
 	txn.success = &op;
 	return etcd_ask(store->etcd, "Txn", &txn.base, on_succeeded, ret_succeeded, err);
@@ -292,10 +288,7 @@ enum status etcd_store_tidy(struct etcd_store *store, struct error *err)
 	Etcdserverpb__DeleteRangeRequest ranges[2] = {ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT,
 						      ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT};
 	Etcdserverpb__RequestOp ops[2] = {etcd_op_delete(&ranges[0]), etcd_op_delete(&ranges[1])};
-	Etcdserverpb__Compare leads =
-		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->known.leader_revision);
-	Etcdserverpb__Compare is_last =
-		etcd_compare_modified(etcd_bytes(store->sequence_key), store->known.sequence_revision);
+	struct etcd_unchanged unchanged;
 	char first[ETCD_KEY_SIZE], after_own[ETCD_KEY_SIZE], end[ETCD_KEY_SIZE];
 	bool succeeded = false;
 	enum status status;
@@ -308,8 +301,8 @@ enum status etcd_store_tidy(struct etcd_store *store, struct error *err)
 	ranges[0].range_end = etcd_bytes(store->records.data);
 	ranges[1].key = etcd_bytes(after_own);
 	ranges[1].range_end = etcd_bytes(end);
-	txn.n_compare = txn.n_success = 2;
-	txn.compare = (Etcdserverpb__Compare *[]){&leads, &is_last};
+	etcd_store_unchanged(store, &unchanged, &txn);
+	txn.n_success = 2;
 	txn.success = (Etcdserverpb__RequestOp *[]){&ops[0], &ops[1]};
 	status = etcd_ask(store->etcd, "Txn", &txn.base, on_succeeded, &succeeded, err);
 	return status == STATUS_OK && !succeeded ? error_set(err, STATUS_FAILED_PRECONDITION, 0,

@@ -17,12 +17,13 @@ static bool has_value(const Etcdserverpb__KeyValue *kv, const char *value)
 enum verdict classify_transaction(const struct known_revisions *known, const Etcdserverpb__KeyValue *leader,
 				  const Etcdserverpb__KeyValue *sequence)
 {
-	if (has_value(sequence, known->sequence))
+	if (has_value(sequence, known->sequence) && sequence->mod_revision > known->sequence_revision)
 		return VERDICT_COMMITTED; /* even if another server leads since */
 	if (!leader || leader->create_revision != known->leader_revision)
 		return VERDICT_DEPOSED;
-	return (sequence ? sequence->mod_revision : 0) == known->sequence_revision ? VERDICT_UNCOMMITTED
-										   : VERDICT_DEPOSED;
+	return has_value(sequence, known->last) && sequence->mod_revision == known->sequence_revision
+		       ? VERDICT_UNCOMMITTED
+		       : VERDICT_DEPOSED;
 }
 
 const Etcdserverpb__KeyValue *txn_key_of(const Etcdserverpb__TxnResponse *txn, size_t index)

@@ -18,6 +18,7 @@ enum verdict {
 struct known_revisions {
 	int64_t leader_revision;   /* create revision of the leader's key when this process created it */
 	int64_t sequence_revision; /* mod revision of the sequence key as this process saw or wrote it last */
+	const char *last;	   /* its value then: an etcd that was put back gives out a revision again */
 	const char *sequence; /* its value in the transaction that is classified; NULL: that writes nothing */
 };
 

@@ -5,16 +5,18 @@
 #include "base/str.h"
 #include "etcd/etcd.h"
 #include "etcd/kv_etcd.h"
+#include "etcd/request.h"
 
 #include <string.h>
 
 struct walk {
 	struct etcd etcd;
-	char key[ETCD_KEY_SIZE]; /* of the generation */
+	char key[ETCD_KEY_SIZE]; /* the one that is read */
 	struct etcd_generation generation;
 	kv_each_fn *each;
 	void *userdata;
-	uint64_t revision; /* the highest that was seen */
+	int64_t revision; /* etcd's, at which all is read */
+	uint64_t index;	  /* of the store's last transaction then */
 };
 
 static enum status on_generation(const ProtobufCMessage *response, void *userdata, struct error *err)
@@ -22,40 +24,48 @@ static enum status on_generation(const ProtobufCMessage *response, void *userdat
 	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
 	struct walk *walk = userdata;
 
+	if (walk->revision == 0 && range->header)
+		walk->revision = range->header->revision;
 	if (etcd_generation_read(range->n_kvs > 0 ? range->kvs[0] : NULL, &walk->generation))
 		return STATUS_OK;
 	return error_set(err, STATUS_DATA_LOSS, 0, "etcd: %s is no generation", walk->key);
 }
 
-static enum status find_generation(struct walk *walk, struct error *err)
+/* Deletions raise the store's index, and leave no record that has it. */
+static enum status on_sequence(const ProtobufCMessage *response, void *userdata, struct error *err)
+{
+	const Etcdserverpb__RangeResponse *range = (const Etcdserverpb__RangeResponse *)response;
+	struct walk *walk = userdata;
+
+	if (range->n_kvs > 0)
+		walk->index = (uint64_t)range->kvs[0]->mod_revision + walk->generation.offset;
+	return STATUS_OK;
+}
+
+/* Reads "PREFIX/@name" at @revision; 0: the latest. */
+static enum status read_key(struct walk *walk, const char *name, int64_t revision, etcd_answer_fn *answer,
+			    struct error *err)
 {
 	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 
-	(void)str_format(walk->key, sizeof(walk->key), "%s/generation", walk->etcd.prefix);
-	range.key = (ProtobufCBinaryData){.len = strlen(walk->key), .data = (uint8_t *)walk->key};
-	return etcd_ask(&walk->etcd, "Range", &range.base, on_generation, walk, err);
-}
-
-static bool on_item(const struct kv_item *item, void *userdata)
-{
-	struct walk *walk = userdata;
-
-	if (item->mod_revision > walk->revision)
-		walk->revision = item->mod_revision;
-	return walk->each(item, walk->userdata);
+	(void)str_format(walk->key, sizeof(walk->key), "%s/%s", walk->etcd.prefix, name);
+	range.key = etcd_bytes(walk->key);
+	range.revision = revision;
+	return etcd_ask(&walk->etcd, "Range", &range.base, answer, walk, err);
 }
 
 static enum status walk_records(struct walk *walk, struct error *err)
 {
-	struct etcd_records records = {.store = walk->etcd.prefix, .offset = walk->generation.offset};
+	struct etcd_records records = {
+		.store = walk->etcd.prefix, .offset = walk->generation.offset, .revision = walk->revision};
 	const uint32_t generation = walk->generation.number;
 	uint64_t n = 0;
 	enum status status;
 
 	(void)str_format(records.data, sizeof(records.data), "%s/e/%u/", walk->etcd.prefix, generation);
-	status = etcd_range(&walk->etcd, &records, "", "", SIZE_MAX, on_item, walk, &n, err);
+	status = etcd_range(&walk->etcd, &records, "", "", SIZE_MAX, walk->each, walk->userdata, &n, err);
 	if (status == STATUS_OK)
-		status = find_generation(walk, err);
+		status = read_key(walk, "generation", 0, on_generation, err);
 	if (status == STATUS_OK && walk->generation.number != generation)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "etcd: the store was rewritten while it was read; read it again");
@@ -74,11 +84,13 @@ enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, vo
 	(void)str_copy(walk.etcd.prefix, sizeof(walk.etcd.prefix), settings->prefix);
 	status = etcd_client_new(walk.etcd.loop, &settings->endpoints, &walk.etcd.client, err);
 	if (status == STATUS_OK)
-		status = find_generation(&walk, err);
+		status = read_key(&walk, "generation", 0, on_generation, err);
+	if (status == STATUS_OK)
+		status = read_key(&walk, "sequence", walk.revision, on_sequence, err);
 	if (status == STATUS_OK)
 		status = walk_records(&walk, err);
 	etcd_client_free(walk.etcd.client);
 	sd_event_unref(walk.etcd.loop);
-	*ret_revision = walk.revision;
+	*ret_revision = walk.index;
 	return status;
 }

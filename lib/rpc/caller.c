@@ -54,7 +54,7 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 	return STATUS_OK;
 }
 
-/* Cut @text at the first @end in it; NULL if it has none. */
+/* Cut @text at the first @end in it; NULL: there is no @end. */
 static char *cut(char *text, char end)
 {
 	char *found = text ? strchr(text, end) : NULL;

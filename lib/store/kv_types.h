@@ -15,7 +15,7 @@ enum {
 	KV_KEY_MAX = 512,
 	KV_VALUE_MAX = 1 << 20,
 	KV_TXN_OPS_MAX = 127,	     /* etcd takes 128, one of them is its backend's own */
-	KV_TXN_CONDITIONS_MAX = 126, /* likewise, two */
+	KV_TXN_CONDITIONS_MAX = 125, /* likewise, three */
 	/* Keys with their NUL and values of one transaction: the room that etcd's 1.5 MiB for a request
 	   leaves. */
 	KV_TXN_BYTES_MAX = 11 << 17,

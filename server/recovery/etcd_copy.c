@@ -263,7 +263,8 @@ static enum status read_all(struct kv_rewrite *rewrite, void *userdata, struct e
 	return reading->status;
 }
 
-/* Advances the index, so the next record is above every index that was ever answered. */
+/* Advances the index to that of the store in etcd, which deletions have raised too: the next record is above
+ * every index that was ever answered. */
 static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	kv_rewrite_advance(rewrite, *(uint64_t *)userdata);

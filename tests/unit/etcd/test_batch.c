@@ -6,7 +6,8 @@
 #include "etcd/batch.h"
 
 static const struct batch_keys keys = {.leader = "/p/leader", .sequence = "/p/sequence", .data = "/p/e/1/"};
-static const struct known_revisions known = {.leader_revision = 5, .sequence_revision = 7, .sequence = "a 2"};
+static const struct known_revisions known = {
+	.leader_revision = 5, .sequence_revision = 7, .last = "a 1", .sequence = "a 2"};
 
 static void add_txn(struct submission_list *queue, const struct kv_txn *txn)
 {
@@ -76,13 +77,16 @@ TEST(it_compares_the_leaders_key_and_the_sequence_key_and_reads_both_if_not)
 	batch_fill(&batch, &queue);
 	request = batch_request_new(&batch, &keys, &known);
 	txn = message_of(request);
-	assert_int_equal(txn->n_compare, 2);
+	assert_int_equal(txn->n_compare, 3);
 	assert_bytes(txn->compare[0]->key, "/p/leader");
 	assert_int_equal(txn->compare[0]->target, ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE);
 	assert_int_equal(txn->compare[0]->create_revision, 5);
 	assert_bytes(txn->compare[1]->key, "/p/sequence");
 	assert_int_equal(txn->compare[1]->target, ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD);
 	assert_int_equal(txn->compare[1]->mod_revision, 7);
+	assert_bytes(txn->compare[2]->key, "/p/sequence");
+	assert_int_equal(txn->compare[2]->target, ETCDSERVERPB__COMPARE__COMPARE_TARGET__VALUE);
+	assert_bytes(txn->compare[2]->value, "a 1");
 	assert_int_equal(txn->n_failure, 2);
 	assert_bytes(txn->failure[BATCH_READ_LEADER]->request_range->key, "/p/leader");
 	assert_bytes(txn->failure[BATCH_READ_SEQUENCE]->request_range->key, "/p/sequence");
@@ -173,9 +177,10 @@ static int64_t compared(uint64_t mod_revision, uint64_t offset)
 
 	add_txn(&queue, &(struct kv_txn){.conditions = &condition, .n_conditions = 1});
 	batch_fill(&batch, &queue);
-	request = batch_request_new(&batch, &with, &(struct known_revisions){.leader_revision = 1});
+	request =
+		batch_request_new(&batch, &with, &(struct known_revisions){.leader_revision = 1, .last = ""});
 	txn = (const Etcdserverpb__TxnRequest *)batch_request_message(request);
-	revision = txn->compare[2]->mod_revision;
+	revision = txn->compare[3]->mod_revision;
 	submission_list_free(&batch.list);
 	return revision;
 }

@@ -36,9 +36,11 @@ TEST(the_two_keys_show_the_outcome_of_a_transaction)
 		{LEADER, SEQUENCE - 1, "a 0", VERDICT_DEPOSED}, /* an etcd that forgot */
 		{LEADER, 0, "", VERDICT_DEPOSED},
 		{LEADER, SEQUENCE + 1, "a 22", VERDICT_DEPOSED},
+		{LEADER, SEQUENCE, "interrupted 0", VERDICT_DEPOSED}, /* with a revision that came again */
+		{LEADER, SEQUENCE, "a 2", VERDICT_DEPOSED},
 	};
 	const struct known_revisions known = {
-		.leader_revision = LEADER, .sequence_revision = SEQUENCE, .sequence = "a 2"};
+		.leader_revision = LEADER, .sequence_revision = SEQUENCE, .last = "a 1", .sequence = "a 2"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		Etcdserverpb__KeyValue leader = key(cases[i].leader, cases[i].leader, "s1");
@@ -52,8 +54,10 @@ TEST(the_two_keys_show_the_outcome_of_a_transaction)
 
 TEST(a_batch_without_writes_is_never_committed)
 {
-	const struct known_revisions known = {.leader_revision = LEADER, .sequence_revision = 0};
+	const struct known_revisions known = {
+		.leader_revision = LEADER, .sequence_revision = SEQUENCE, .last = "a 1"};
 	Etcdserverpb__KeyValue leader = key(LEADER, LEADER, "s1");
+	Etcdserverpb__KeyValue sequence = key(1, SEQUENCE, "a 1");
 
-	assert_int_equal(classify_transaction(&known, &leader, NULL), VERDICT_UNCOMMITTED);
+	assert_int_equal(classify_transaction(&known, &leader, &sequence), VERDICT_UNCOMMITTED);
 }
