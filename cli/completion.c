@@ -93,27 +93,30 @@ static const char script_begin[] =
 	"\t\t[[ $part == = ]] && continue\n"
 	"\t\tcase $before in\n";
 
-/* An argument that the server knows is asked for; the shell waits two seconds at most. */
-static const char script_end[] = "\tif [[ -z $kind && $current == -* ]]; then\n"
-				 "\t\twords=$options\n"
-				 "\telif [[ -z $kind && -n $path ]]; then\n"
-				 "\t\trest=${line#\"$path\"}\n"
-				 "\t\tread -ra rest <<<\"$rest\"\n"
-				 "\t\tpart=${#rest[@]}\n"
-				 "\t\t((part >= max)) || kind=${kinds[part < 2 ? part : 1]}\n"
-				 "\tfi\n"
-				 "\tcase $kind in\n"
-				 "\tvolume|node|plugin|alloc|job|context)\n"
-				 "\t\twords+=\" $(timeout 2 holdfast completion ids \"$kind\" \"$current\" "
-				 "\"${connect[@]}\" 2>/dev/null)\" ;;\n"
-				 "\tfile)\n"
-				 "\t\tcompopt -o filenames 2>/dev/null\n"
-				 "\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
-				 "\t\treturn ;;\n"
-				 "\tesac\n"
-				 "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
-				 "}\n"
-				 "complete -F _holdfast holdfast\n";
+/* An argument that the server knows is asked for; the shell waits two seconds at most. compgen -W would
+ * expand an id, so each is compared and quoted as data. */
+static const char script_end[] =
+	"\tif [[ -z $kind && $current == -* ]]; then\n"
+	"\t\twords=$options\n"
+	"\telif [[ -z $kind && -n $path ]]; then\n"
+	"\t\trest=${line#\"$path\"}\n"
+	"\t\tread -ra rest <<<\"$rest\"\n"
+	"\t\tpart=${#rest[@]}\n"
+	"\t\t((part >= max)) || kind=${kinds[part < 2 ? part : 1]}\n"
+	"\tfi\n"
+	"\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+	"\tcase $kind in\n"
+	"\tvolume|node|plugin|alloc|job|context)\n"
+	"\t\twhile IFS= read -r part; do\n"
+	"\t\t\t[[ $part != \"$current\"* ]] || COMPREPLY+=(\"$(printf %q \"$part\")\")\n"
+	"\t\tdone < <(timeout 2 holdfast completion ids \"$kind\" \"$current\" "
+	"\"${connect[@]}\" 2>/dev/null) ;;\n"
+	"\tfile)\n"
+	"\t\tcompopt -o filenames 2>/dev/null\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;\n"
+	"\tesac\n"
+	"}\n"
+	"complete -F _holdfast holdfast\n";
 
 void completion_bash(FILE *out)
 {

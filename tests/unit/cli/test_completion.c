@@ -48,6 +48,18 @@ TEST(the_script_offers_words_options_and_nothing_twice)
 	assert_null(strstr(script, "--json|"));
 }
 
+TEST(the_script_quotes_ids_of_the_server)
+{
+	cleanup_free char *script = printed(completion_bash);
+	const char *words = strstr(script, "(compgen -W \"$words\" ");
+	const char *ids = strstr(script, " holdfast completion ids ");
+
+	assert_non_null(strstr(script, "COMPREPLY+=(\"$(printf %q \"$part\")\")\n"));
+	assert_true(words && ids && words < ids);
+	assert_null(strstr(words + 2, "compgen -W"));
+	assert_null(strstr(script, "words+="));
+}
+
 /* With every other option that has a name of @set: two commands may each have their own. */
 static option_set with_namesakes(option_set set)
 {

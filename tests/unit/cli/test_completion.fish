@@ -6,7 +6,8 @@ set -g dir (mktemp -d)
 $argv[1] completion fish >$dir/script
 or exit 1
 printf '%s\n' '#!/bin/sh' 'echo "$*" >>"${0%/*}/asked"' 'case $3 in' 'volume) printf "db\ndb2\n" ;;' \
-    'node) echo node-1 ;;' 'context) echo prod ;;' esac >$dir/holdfast
+    'node) echo node-1 ;;' \
+    "job) echo 'x\$(touch $dir/ran)' ;;" 'context) echo prod ;;' esac >$dir/holdfast
 chmod +x $dir/holdfast
 set -gx PATH $dir $PATH
 source $dir/script
@@ -40,6 +41,8 @@ expect node-1 'volume detach db '
 expect 'db db2' 'node attest node-1 db d'
 expect '' 'volume status db '
 expect node-1 'volume status --node '
+expect "x\$(touch $dir/ran)" 'job status x'
+test ! -e $dir/ran; or set -g failed 1
 expect prod 'context use p'
 expect prod 'volume status --context '
 expect --why 'volume status --wh'

@@ -5,13 +5,14 @@
 set -uo pipefail # completion does not expect -e
 script=$("$1" completion bash)
 dir=$(mktemp -d)
-trap 'rm -f "$dir/holdfast" "$dir/asked"; rmdir "$dir"' EXIT
+trap 'rm -f "$dir/holdfast" "$dir/asked" "$dir/ran"; rmdir "$dir"' EXIT
 cat >"$dir/holdfast" <<'SH'
 #!/bin/bash
 echo "$*" >>"${0%/*}/asked"
 case $3 in
 volume) printf 'db\ndb2\n' ;;
 node) echo node-1 ;;
+job) printf '%s\n' 'x$(touch $dir/ran)' 'y`touch $dir/ran`' "z;'\"" '*' ;;
 esac
 SH
 chmod +x "$dir/holdfast"
@@ -53,5 +54,13 @@ expect '' volume status db ''            # but one here
 expect 'node-1' volume status --node ''
 expect '--why' volume status --wh
 expect '' volume init --type ''
+expect 'x\$\(touch\ \$dir/ran\)' job status x # ids are data
+expect 'y\`touch\ \$dir/ran\`' job status y
+expect 'z\;\'\''\"' job status z
+expect '\*' job status '*'
+[ ! -e "$dir/ran" ] || {
+	echo "an id was run" >&2
+	failed=1
+}
 expect "$dir/holdfast" volume register "$dir/hold"
 exit "$failed"

@@ -11,6 +11,7 @@ echo "$*" >>"${0%/*}/asked"
 case $3 in
 volume) printf "db\ndb2\n" ;;
 node) echo node-1 ;;
+job) echo "x\$(touch ${0%/*}/ran)" ;;
 context) echo prod ;;
 esac' >$dir/holdfast
 chmod +x $dir/holdfast
@@ -71,6 +72,8 @@ expect node-1 volume detach db ''
 expect 'db db2' node attest node-1 db d
 expect '' volume status db ''
 expect node-1 volume status --node ''
+expect "x\$(touch $dir/ran)" job status x
+[[ ! -e $dir/ran ]] || failed=1
 expect prod context use p
 expect prod volume status --context ''
 expect --why volume status --wh
