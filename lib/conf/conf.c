@@ -138,8 +138,12 @@ static enum status json_parse(const char *text, const char *file, struct lines *
 	json = json_loads(text, JSON_REJECT_DUPLICATES, &why);
 	if (!json && json_error_code(&why) == json_error_out_of_memory)
 		return line_no_memory(file, err);
-	if (!json)
-		return line_error(file, why.line > 0 ? (unsigned int)why.line : 1, err, "%s", why.text);
+	if (!json) { /* the text there may be a secret */
+		const char *near = strstr(why.text, " near '");
+
+		return line_error(file, why.line > 0 ? (unsigned int)why.line : 1, err, "%.*s",
+				  near ? (int)(near - why.text) : -1, why.text);
+	}
 	assert(json_is_object(json));
 	skip_blanks(&w);
 	status = walk(&w, json);

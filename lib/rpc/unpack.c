@@ -146,9 +146,13 @@ enum status unpack_json(const char *what, const char *text, size_t n, json_t **r
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "%s has more than %d values: send less at once", what, JSON_VALUES_MAX);
 	json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &where);
-	if (!json)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is no JSON: line %d column %d: %s",
-				 what, where.line, where.column, where.text);
+	if (!json) { /* the text there may be a secret */
+		const char *near = strstr(where.text, " near '");
+
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is no JSON: line %d column %d: %.*s",
+				 what, where.line, where.column, near ? (int)(near - where.text) : -1,
+				 where.text);
+	}
 	*ret = json;
 	return STATUS_OK;
 }

@@ -179,9 +179,10 @@ TEST(every_mistake_is_reported_with_its_line)
 		{"a = 1\nb = \"\xff\"", "t.hcl:2: the text is not UTF-8"},
 		{"a = <<X\n1\n2\nX\nb", "t.hcl:5: '=' or '{' expected, found the end of the file"},
 		{"a = [\n\n\n]\nb", "t.hcl:5: '=' or '{' expected, found the end of the file"},
-		{"{\n\"a\": 1,\n\"a\": 2}", "t.hcl:3: duplicate object key near '\"a\"'"},
-		{"{\n\"a\": 1,\n}", "t.hcl:3: string or '}' expected near '}'"},
-		{"{} x", "t.hcl:1: end of file expected near 'x'"},
+		{"{\n\"a\": 1,\n\"a\": 2}", "t.hcl:3: duplicate object key"},
+		{"{\n\"a\": 1,\n}", "t.hcl:3: string or '}' expected"},
+		{"{} x", "t.hcl:1: end of file expected"},
+		{"{\"password\" \"hunter2\"}", "t.hcl:1: ':' expected"},
 		{"{", "t.hcl:1: string or '}' expected near end of file"},
 	};
 

@@ -167,4 +167,6 @@ TEST(depth_duplicates_and_cut_documents_are_refused)
 		assert_int_equal(parse(documents[i], strlen(documents[i]), &err), STATUS_INVALID_ARGUMENT);
 		assert_non_null(strstr(err.msg, "the body is no JSON: line 1"));
 	}
+	assert_int_equal(parse("{\"password\" \"hunter2\"}", 22, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "the body is no JSON: line 1 column 21: ':' expected");
 }
