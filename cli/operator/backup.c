@@ -306,10 +306,10 @@ static enum status open_temporary(struct transfer *transfer, const char *path,
 		return error_set(err, STATUS_ALREADY_EXISTS, 0,
 				 "%s exists and is not overwritten. Next: give another name, or remove it",
 				 path);
-	if (str_format(temporary, TEMPORARY_SIZE, "%s.part", path) < 0)
+	if (str_format(temporary, TEMPORARY_SIZE, "%s.part-XXXXXX", path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", path);
-	/* the rest of a try that was killed is overwritten */
-	transfer->fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	/* a new file of mode 0600: another account may write in the folder, and another run use the name */
+	transfer->fd = mkostemp(temporary, O_CLOEXEC);
 	if (transfer->fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "cannot make %s", temporary);
 	return STATUS_OK;
@@ -317,18 +317,12 @@ static enum status open_temporary(struct transfer *transfer, const char *path,
 
 static enum status keep(const char *temporary, const char *path, struct error *err)
 {
-	char folder[TEMPORARY_SIZE];
-	char *slash;
 	int r;
 
 	if (link(temporary, path) < 0)
 		return error_set(err, status_from_errno(errno), errno, "cannot make %s", path);
 	(void)unlink(temporary);
-	(void)str_copy(folder, sizeof(folder), path);
-	slash = strrchr(folder, '/');
-	if (slash)
-		slash[slash == folder] = '\0';
-	r = file_sync_folder(slash ? folder : ".");
+	r = file_sync_folder(path);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "sync the folder of %s", path) : STATUS_OK;
 }
 
