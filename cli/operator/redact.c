@@ -16,7 +16,14 @@
 #define PEM_BEGIN "-----BEGIN "
 #define PEM_END "-----END "
 
-enum { NAME_MAX_SIZE = 128, TOKEN_MIN = 16, AHEAD_MAX = 4096, USERINFO_MAX = 1024, TAG_MAX = 64 };
+enum {
+	NAME_MAX_SIZE = 128,
+	TOKEN_MIN = 16,
+	AHEAD_MAX = 4096,
+	USERINFO_MAX = 1024,
+	TAG_MAX = 64,
+	LABEL_MAX = 64
+};
 
 /* A part of the name, in any case; a dash counts as an underscore. */
 static const char *const secret_parts[] = {
@@ -26,8 +33,24 @@ static const char *const secret_parts[] = {
 };
 /* The whole name. */
 static const char *const secret_names[] = {"env", "pass", "pwd", "pin", "sig", "signature"};
+/* A part of the name ends with it or its plural: dbPass, luks_key_b64. An id may have such a part too.
+ * @is_last: only the last part. Arguments of programs and plugins may have any secret. */
+static const struct {
+	const char *word;
+	bool is_last;
+} secret_words[] = {
+	{"key", false}, {"kek", false},	   {"pass", true},    {"pwd", true},
+	{"pw", true},	{"auth", true},	   {"otp", true},     {"args", true},
+	{"argv", true}, {"command", true}, {"context", true}, {"parameters", true},
+};
+static const char *const encodings[] = {"", "b64", "base64", "hex"};
 /* These names contain such a part and have no secret; nor has the name of a file. */
-static const char *const plain_names[] = {"tokens", "next_token", "accessor", "public_key"};
+static const char *const plain_names[] = {"tokens", "next_token", "accessor"};
+/* Names that end with these have no secret. */
+static const char *const plain_ends[] = {
+	"public_key", "public_keys", "ticket_key", "ticket_keys",  "key_id",	   "key_sha256", "key_path",
+	"key_name",   "key_type",    "key_size",   "next_command", "then_command", "bypass",	 "_file",
+};
 
 static bool is_one_of(const char *name, const char *const *names, size_t n)
 {
@@ -44,6 +67,14 @@ static bool ends_with(const char *name, const char *end)
 	return n >= m && strcasecmp(name + n - m, end) == 0;
 }
 
+static bool has_plain_end(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plain_ends); i++)
+		if (ends_with(name, plain_ends[i]))
+			return true;
+	return false;
+}
+
 static bool is_secret_name(const char *name)
 {
 	if (is_one_of(name, plain_names, ARRAY_SIZE(plain_names)) || ends_with(name, "_file"))
@@ -51,7 +82,29 @@ static bool is_secret_name(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(secret_parts); i++)
 		if (strcasestr(name, secret_parts[i]))
 			return true;
-	return ends_with(name, "key") || is_one_of(name, secret_names, ARRAY_SIZE(secret_names));
+	return is_one_of(name, secret_names, ARRAY_SIZE(secret_names)) ||
+	       (ends_with(name, "key") && !has_plain_end(name));
+}
+
+/* Does the part of the name end at @end? */
+static bool ends_part(const char *end, bool is_last)
+{
+	end += *end == 's' || *end == 'S';
+	if (is_last)
+		return is_one_of(end + strspn(end, "_0123456789"), encodings, ARRAY_SIZE(encodings));
+	return !isalpha((unsigned char)*end) ||
+	       (isupper((unsigned char)*end) && islower((unsigned char)end[-1]));
+}
+
+static bool has_secret_word(const char *name)
+{
+	if (has_plain_end(name))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(secret_words); i++)
+		for (const char *at = name; (at = strcasestr(at, secret_words[i].word)) != NULL; at++)
+			if (ends_part(at + strlen(secret_words[i].word), secret_words[i].is_last))
+				return true;
+	return false;
 }
 
 static bool is_name_byte(char c)
@@ -196,8 +249,8 @@ static const char *skip_assignment(const char *at)
 }
 
 /* Where the value of a secret name begins, whose name ends before @at, or NULL:
- * NAME = X, "NAME": X, NAME "LABEL" { X }. @takes_blank: also NAME X. */
-static const char *find_value(const char *at, bool takes_blank)
+ * NAME = X, "NAME": X, NAME "LABEL" { X }. @takes_blank: also NAME X. @is_word: not TYPE "NAME" { X } */
+static const char *find_value(const char *at, bool takes_blank, bool is_word)
 {
 	const char *quote = skip_quote(at);
 	const char *p = skip_blanks(quote ? quote : at);
@@ -211,19 +264,26 @@ static const char *find_value(const char *at, bool takes_blank)
 		return p;
 	if (*p == '"' && !quote)
 		p = skip_blanks(p + 1 + strcspn(p + 1, "\"\n") + 1 - (strchr(p + 1, '"') == NULL));
-	return *p == '{' ? p : NULL;
+	return *p == '{' && !(quote && is_word) ? p : NULL;
 }
 
 /* Whether the string that the name at @at..@end fills is one of a list or pair: ["NAME", X],
- * {"name": "NAME", "value": X}. */
-static const char *find_pair(const char *text, const char *at, const char *end)
+ * {"name": "NAME", "value": X}. @is_word: an id may be such a name, so only ["-NAME", X] or before a value */
+static const char *find_pair(const char *text, const char *at, const char *end, bool is_word)
 {
-	const char *quote = skip_quote(end);
+	static const char *const values[] = {"value", "text", "list", "map"};
+	const char *quote = skip_quote(end), *next;
 
 	if (!quote || at == text || at[-1] != quote[-1] || memchr(at, '.', (size_t)(end - at)))
 		return NULL;
 	quote = skip_blanks(quote);
-	return *quote == ',' ? quote + 1 : NULL;
+	if (*quote != ',')
+		return NULL;
+	next = skip_blanks(quote + 1);
+	next += strspn(next, "\\\"");
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+		is_word = is_word && !str_starts_with(next, values[i]);
+	return is_word && *at != '-' ? NULL : quote + 1;
 }
 
 /* The rest of the line; in JSON of many lines the rest of the block. */
@@ -255,17 +315,25 @@ static const char *skip_pem(const char *at)
 	return end ? skip_line(end) : at + strlen(at);
 }
 
-/* Behind "://USER:PASSWORD", or NULL. */
+/* Behind USER:PASSWORD of "://USER:PASSWORD@", "//USER:PASSWORD@" or "USER:PASSWORD@tcp(", or NULL. @at: the
+ * first colon or slash of these */
 static const char *skip_userinfo(const char *at)
 {
-	size_t n = 3;
+	const char *end;
+	size_t n = 0;
 
-	if (!str_starts_with(at, "://"))
+	if (*at != ':' && !str_starts_with(at, "//"))
 		return NULL;
 	while (n < USERINFO_MAX && (unsigned char)at[n] > ' ' && at[n] != '"' && at[n] != '\'' &&
 	       at[n] != '<' && at[n] != '>')
 		n++;
-	return memrchr(at, '@', n);
+	end = memrchr(at, '@', n);
+	if (!end || str_starts_with(at, "://"))
+		return end;
+	if (*at == '/')
+		return at[2 + strcspn(at + 2, ":/@")] == ':' ? end : NULL;
+	n = strspn(end + 1, "abcdefghijklmnopqrstuvwxyz0123456789");
+	return n > 0 && end[1 + n] == '(' ? end : NULL;
 }
 
 static const char *put_redacted(struct strbuf *sb, const char *begin, const char *end)
@@ -284,7 +352,7 @@ static const char *copy_name(const char *text, const char *at, struct strbuf *sb
 {
 	char name[NAME_MAX_SIZE];
 	const char *end = at, *value, *token;
-	bool is_secret;
+	bool is_secret, is_word;
 
 	while (is_name_byte(*end) && (end == at || !str_starts_with(end, PEM_BEGIN)))
 		end++;
@@ -302,16 +370,17 @@ static const char *copy_name(const char *text, const char *at, struct strbuf *sb
 		return put_redacted(sb, "", end + strcspn(end, " \t\r\n\"',;"));
 	is_secret = end - at >= NAME_MAX_SIZE || is_secret_name(name + strspn(name, "_")) ||
 		    (at > text && at[-1] == '\\' && is_secret_name(name + 1)); /* \npass */
-	if (!is_secret)
+	is_word = !is_secret && has_secret_word(name);
+	if (!is_secret && !is_word)
 		return end;
-	value = find_pair(text, at, end);
+	value = find_pair(text, at, end, is_word);
 	if (value) {
 		strbuf_put(sb, end, (size_t)(value - end));
 		return put_redacted(sb, "", skip_pair(value));
 	}
-	value = find_value(end, *at == '-' || strcasestr(name, "bearer"));
-	if (!value)
-		return end;
+	value = find_value(end, *at == '-' || strcasestr(name, "bearer"), is_word);
+	if (!value || (ends_with(name, "context") && find_near(value, ":object_r:", LABEL_MAX)))
+		return end; /* a mount option has a label of SELinux */
 	strbuf_put(sb, end, (size_t)(value - end));
 	if (ends_with(name, "key") && strlen(name) <= 4 &&
 	    skip_quote(value)) { /* {"key": "password", "value": X} */
@@ -320,7 +389,7 @@ static const char *copy_name(const char *text, const char *at, struct strbuf *sb
 
 		while (is_name_byte(word[n]))
 			n++;
-		if (n > 0 && find_pair(text, word, word + n)) {
+		if (n > 0 && find_pair(text, word, word + n, false)) {
 			strbuf_put(sb, value, (size_t)(word - value));
 			return word;
 		}
@@ -370,7 +439,7 @@ char *redact(const char *text, size_t n)
 		} else if (is_name_byte(*at)) {
 			at = copy_name(copy, at, &sb);
 		} else if ((end = skip_userinfo(at))) {
-			strbuf_puts(&sb, "://");
+			strbuf_put(&sb, at, strspn(at, ":/"));
 			at = put_redacted(&sb, "", end);
 		} else {
 			strbuf_put(&sb, at++, 1);
