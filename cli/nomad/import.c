@@ -36,16 +36,15 @@ struct writer {
 	bool is_short; /* of memory */
 	const char *job_type;
 	const json_t *job;
-	bool has_network;   /* the group */
-	bool is_networked;  /* and it is written */
-	json_t *host_paths; /* of the task; borrowed */
+	const char *network; /* of the group: a mode of Holdfast; NULL: it has no block */
+	json_t *host_paths;  /* of the task; borrowed */
 };
 
 /* A member of a block that is being written. */
 struct item {
 	struct writer *w;
-	enum nomad_block block;
-	const json_t *object; /* that it is a member of */
+	enum nomad_block block; /* NOMAD_NONE: env */
+	const json_t *object;	/* that it is a member of */
 	const char *key;
 	const json_t *value;
 };
@@ -153,44 +152,85 @@ static void end_block(struct writer *w)
 
 /* --- values --- */
 
-/* Replaces expressions. NULL: one is refused, with a remark. */
-static json_t *evaluate(const struct item *item, enum nomad_references references)
+/* Replaces expressions and converts. NULL: it is refused, with a remark. Owned by the caller, json_decref().
+ */
+static json_t *read_value(const struct item *item, enum nomad_type type)
 {
+	static const char *const names[] = {"a text in quotes", "a number", "true or false",
+					    "a list of texts"};
 	char why[NOMAD_WHY_SIZE];
-	json_t *value;
+	cleanup_json json_t *value = NULL;
+	json_t *typed;
 
-	item->w->scope.references = references;
+	item->w->scope.references = item->block == NOMAD_NONE	  ? NOMAD_ALL_REFERENCES
+				    : item->block == NOMAD_CONFIG ? NOMAD_OWN_REFERENCES
+								  : NOMAD_NO_REFERENCES;
 	value = nomad_value(&item->w->scope, item->value, why);
-
 	if (!value) {
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %s", item->key, why);
 		return NULL;
 	}
-	if (!json_equal((json_t *)(uintptr_t)item->value, value))
+	typed = nomad_convert(value, type);
+	if (!typed)
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: it is not %s", item->key, names[type]);
+	else if (!json_equal((json_t *)(uintptr_t)item->value, value))
 		item_remark(item, NOMAD_CHANGED,
 			    "%.64s is changed: its expressions are replaced by their values", item->key);
-	return value;
+	else if (!json_equal(value, typed))
+		item_remark(item, NOMAD_CHANGED, "%.64s is changed: it is %s", item->key, names[type]);
+	return typed;
 }
 
+/* The same of member @key of @object; NULL also if it is missing. */
+static json_t *read_member(struct writer *w, enum nomad_block block, const json_t *object, const char *key,
+			   enum nomad_type type)
+{
+	const struct item item = {w, block, object, key, json_object_get(object, key)};
+
+	return item.value ? read_value(&item, type) : NULL;
+}
+
+/* Keys that take no text, or have another name here. */
+static const struct form {
+	enum nomad_block block;
+	const char *key;
+	enum nomad_type type;
+	const char *name; /* NULL: the same */
+} forms[] = {
+	{NOMAD_GROUP, "count", NOMAD_INTEGER, NULL},
+	{NOMAD_TASK, "kill_signal", NOMAD_TEXT, "stop_signal"},
+	{NOMAD_VOLUME, "per_alloc", NOMAD_BOOL, NULL},
+	{NOMAD_VOLUME_MOUNT, "read_only", NOMAD_BOOL, NULL},
+	{NOMAD_VOLUME_MOUNT, "propagation_mode", NOMAD_TEXT, "propagation"},
+	{NOMAD_RESCHEDULE, "attempts", NOMAD_INTEGER, NULL},
+	{NOMAD_RESCHEDULE, "unlimited", NOMAD_BOOL, NULL},
+	{NOMAD_RESTART, "attempts", NOMAD_INTEGER, NULL},
+	{NOMAD_RESOURCES, "cpu", NOMAD_INTEGER, "cpu_shares"},
+	{NOMAD_RESOURCES, "memory", NOMAD_INTEGER, NULL},
+	{NOMAD_RESOURCES, "memory_max", NOMAD_INTEGER, "memory"},
+	{NOMAD_LOGS, "disabled", NOMAD_BOOL, NULL},
+	{NOMAD_CONFIG, "privileged", NOMAD_BOOL, NULL},
+	{NOMAD_CONFIG, "init", NOMAD_BOOL, NULL},
+	{NOMAD_CONFIG, "args", NOMAD_TEXTS, NULL},
+	{NOMAD_CONFIG, "entrypoint", NOMAD_TEXTS, "command"},
+	{NOMAD_CONFIG, "readonly_rootfs", NOMAD_BOOL, "read_only_root"},
+};
+
+/* Writes a key that is taken, or is changed into one. */
 static void write_value(const struct item *item)
 {
-	cleanup_json json_t *value =
-		evaluate(item, item->block == NOMAD_CONFIG ? NOMAD_OWN_REFERENCES : NOMAD_NO_REFERENCES);
+	const struct nomad_key *row = nomad_find_key(item->block, item->key);
+	struct form form = {.type = NOMAD_TEXT};
+	cleanup_json json_t *value = NULL;
 
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+		if (forms[i].block == item->block && str_eq(forms[i].key, item->key))
+			form = forms[i];
+	value = read_value(item, form.type);
+	if (value && row->fate != NOMAD_TAKEN)
+		remark_row(item, row);
 	if (value)
-		write_json(item->w, item->key, value);
-}
-
-/* A text, or NULL with a remark. Owned by the caller, json_decref(). */
-static json_t *evaluate_text(const struct item *item)
-{
-	json_t *value = evaluate(item, NOMAD_NO_REFERENCES);
-
-	if (!value || json_is_string(value))
-		return value;
-	item_remark(item, NOMAD_REFUSED, "%.64s is refused: it is no text", item->key);
-	json_decref(value);
-	return NULL;
+		write_json(item->w, form.name ? form.name : item->key, value);
 }
 
 /* Nomad's names have other letters too. @ret is the name here. */
@@ -235,10 +275,17 @@ static void write_item(const struct item *item)
 		write(item);
 	else if (!row)
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: Nomad has no such key here", item->key);
-	else if (row->fate == NOMAD_TAKEN)
+	else if (row->fate == NOMAD_TAKEN || row->fate == NOMAD_CHANGED)
 		write_value(item);
 	else
 		remark_row(item, row);
+}
+
+static bool is_block(const struct item *item)
+{
+	if (!json_is_object(item->value))
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: it must be one block", item->key);
+	return json_is_object(item->value);
 }
 
 static void write_members(struct writer *w, enum nomad_block block, const json_t *object)
@@ -256,16 +303,17 @@ static void write_members(struct writer *w, enum nomad_block block, const json_t
 /* Calls @write for the block @value, or for each of them. */
 static void each_block(const struct item *item, void (*write)(struct writer *w, const json_t *body))
 {
+	struct item one = *item;
 	json_t *body;
 	size_t i;
 
-	if (json_is_object(item->value))
+	if (!json_is_array(item->value) && is_block(item))
 		write(item->w, item->value);
-	else if (!json_is_array(item->value))
-		item_remark(item, NOMAD_REFUSED, "%.64s is refused: it must be a block", item->key);
-	json_array_foreach (item->value, i, body)
-		if (json_is_object(body))
+	json_array_foreach (item->value, i, body) {
+		one.value = body;
+		if (is_block(&one))
 			write(item->w, body);
+	}
 }
 
 /* Calls @write for each block with a label. */
@@ -312,7 +360,7 @@ static bool read_duration(const char *text, uint64_t *ret_us)
 /* Written as @name; nothing for 0, which is no time. */
 static void write_duration(const struct item *item, const char *name, uint64_t max_us)
 {
-	cleanup_json json_t *value = evaluate_text(item);
+	cleanup_json json_t *value = read_value(item, NOMAD_TEXT);
 	char text[32];
 	uint64_t us, simple;
 
@@ -361,7 +409,7 @@ static void write_stop_timeout(const struct item *item)
 
 static void write_type(const struct item *item)
 {
-	cleanup_json json_t *value = evaluate_text(item);
+	cleanup_json json_t *value = read_value(item, NOMAD_TEXT);
 
 	if (value &&
 	    (str_eq(json_string_value(value), "service") || str_eq(json_string_value(value), "batch") ||
@@ -374,9 +422,15 @@ static void write_type(const struct item *item)
 			    json_string_value(value));
 }
 
-static void write_job_default(const struct item *item)
+/* Each group writes those of the job, each task those of the group. */
+static void check_block(const struct item *item)
 {
-	/* each group writes it */
+	(void)is_block(item);
+}
+
+static void write_nothing(const struct item *item)
+{
+	/* another function does */
 }
 
 static void remark_check(struct writer *w, const json_t *service)
@@ -442,13 +496,11 @@ static void write_policies(struct writer *w, const json_t *group)
 
 static void write_max_parallel(const struct item *item)
 {
-	cleanup_json json_t *value = evaluate(item, NOMAD_NO_REFERENCES);
+	cleanup_json json_t *value = read_value(item, NOMAD_INTEGER);
 
-	if (!value)
-		return;
 	if (json_integer_value(value) > 0)
 		write_json(item->w, item->key, value);
-	else
+	else if (value)
 		item_remark(item, NOMAD_CHANGED, "max_parallel is changed: 0 is 1, one member at a time");
 }
 
@@ -470,63 +522,76 @@ static void note_ports(struct writer *w, const json_t *network)
 	json_t *port;
 
 	json_object_foreach (json_object_get(network, "port"), label, port) {
-		json_t *to = json_object_get(port, "to"), *fixed = json_object_get(port, "static");
+		cleanup_json json_t *to = read_member(w, NOMAD_NETWORK, port, "to", NOMAD_INTEGER);
+		cleanup_json json_t *fixed = read_member(w, NOMAD_NETWORK, port, "static", NOMAD_INTEGER);
+		json_t *number = json_integer_value(to) > 0 ? to : fixed;
 
-		if (json_integer_value(to) > 0)
-			w->is_short = json_object_set(w->scope.ports, label, to) < 0 || w->is_short;
-		else if (json_is_integer(fixed))
-			w->is_short = json_object_set(w->scope.ports, label, fixed) < 0 || w->is_short;
+		if (number && json_object_set(w->scope.ports, label, number) < 0)
+			w->is_short = true;
 	}
 }
 
-static void write_network(struct writer *w, const json_t *network)
+/* The mode that member @key of @object gives. NULL: it is missing or refused. */
+static const char *network_mode(struct writer *w, enum nomad_block block, const json_t *object,
+				const char *key)
 {
-	json_t *mode = json_object_get(network, "mode");
-	const char *text = json_string_value(mode);
-	const char *key;
-	json_t *value;
+	static const char *const modes[] = {"host", "none", "bridge"};
+	cleanup_json json_t *mode = read_member(w, block, object, key, NOMAD_TEXT);
 
-	json_object_foreach ((json_t *)(uintptr_t)network, key, value) {
-		const struct item item = {w, NOMAD_NETWORK, network, key, value};
+	for (size_t i = 0; mode && i < ARRAY_SIZE(modes); i++)
+		if (str_eq(json_string_value(mode), modes[i]))
+			return modes[i];
+	if (mode)
+		remark(w, object, key, NOMAD_REFUSED,
+		       "%s is refused: %.32s does not exist; use host or isolated", key,
+		       json_string_value(mode));
+	return NULL;
+}
 
-		if (!str_eq(key, "mode"))
-			write_item(&item);
-	}
-	if (text && !str_eq(text, "bridge") && !str_eq(text, "host") && !str_eq(text, "none")) {
-		remark(w, network, "mode", NOMAD_REFUSED,
-		       "mode is refused: %.32s does not exist; use host or isolated", text);
+/* The mode that write_network() writes, or NULL. */
+static const char *group_network(struct writer *w, const json_t *network)
+{
+	const char *mode = network_mode(w, NOMAD_NETWORK, network, "mode");
+	bool is_host = mode ? str_eq(mode, "bridge")
+			    : json_object_get(network, "port") && !json_object_get(network, "mode");
+
+	return is_host ? "host" : mode;
+}
+
+static void write_mode(const struct item *item)
+{
+	const char *mode = network_mode(item->w, item->block, item->object, item->key);
+
+	if (mode && str_eq(mode, "bridge"))
+		remark_row(item, nomad_find_key(item->block, item->key));
+}
+
+static void write_network(const struct item *item)
+{
+	struct writer *w = item->w;
+
+	if (!is_block(item))
 		return;
-	}
-	if (text && str_eq(text, "bridge"))
-		remark_row(&(struct item){w, NOMAD_NETWORK, network, "mode", mode},
-			   nomad_find_key(NOMAD_NETWORK, "mode"));
-	else if (!mode && json_object_get(network, "port"))
-		remark(w, network, NULL, NOMAD_CHANGED,
+	write_members(w, NOMAD_NETWORK, item->value);
+	if (!w->network)
+		return;
+	if (!json_object_get(item->value, "mode"))
+		remark(w, item->value, NULL, NOMAD_CHANGED,
 		       "network is changed: mode is host, so that its ports are those of the node");
-	else if (!mode)
-		return;
-	w->is_networked = true;
 	begin_block(w, "network", NULL);
-	write_text(w, "mode", text && str_eq(text, "none") ? "none" : "host");
+	write_text(w, "mode", w->network);
 	end_block(w);
 }
 
-static void write_port(const struct item *item)
+static void drop_port(const struct item *item, const char *label, const json_t *body)
 {
-	const char *label;
-	json_t *port;
-
-	json_object_foreach ((json_t *)(uintptr_t)item->value, label, port) {
-		const struct nomad_key *row = nomad_find_key(NOMAD_NETWORK, "port");
-
-		remark(item->w, item->value, label, NOMAD_DROPPED, "port \"%.64s\" is dropped: %s", label,
-		       row->text);
-	}
+	remark(item->w, item->value, label, NOMAD_DROPPED, "port \"%.64s\" is dropped: %s", label,
+	       nomad_find_key(NOMAD_NETWORK, "port")->text);
 }
 
-static void write_networks(const struct item *item)
+static void drop_ports(const struct item *item)
 {
-	each_block(item, write_network);
+	each_labelled(item, drop_port);
 }
 
 enum { OPERATOR_SIZE = 16 };
@@ -577,8 +642,10 @@ static void refuse_constraint(struct writer *w, const json_t *body, const char *
 /* The attribute of a constraint as it is called here; NULL: there is no such. */
 static const char *attribute_of(const char *text, char ret[static NODE_ATTRIBUTE_NAME_MAX + 1])
 {
-	if (!str_starts_with(text, "${") ||
-	    str_format(ret, NODE_ATTRIBUTE_NAME_MAX + 1, "%.*s", (int)strcspn(text + 2, "}"), text + 2) < 0)
+	size_t n = strcspn(text, "}");
+
+	if (!str_starts_with(text, "${") || !str_eq(text + n, "}") ||
+	    str_format(ret, NODE_ATTRIBUTE_NAME_MAX + 1, "%.*s", (int)n - 2, text + 2) < 0)
 		return NULL;
 	if (str_eq(ret, "attr.unique.hostname"))
 		(void)str_copy(ret, NODE_ATTRIBUTE_NAME_MAX + 1, "node.unique.name");
@@ -587,39 +654,62 @@ static const char *attribute_of(const char *text, char ret[static NODE_ATTRIBUTE
 	return reference_is_of_node(ret) || str_starts_with(ret, "node.unique.") ? ret : NULL;
 }
 
-static void write_distinct_hosts(struct writer *w)
+/* @value: "false" is no condition. */
+static void write_distinct_hosts(struct writer *w, const json_t *body, const json_t *value)
 {
+	if (json_is_false(value)) {
+		remark(w, body, NULL, NOMAD_DROPPED, "constraint is dropped: distinct_hosts is false");
+		return;
+	}
+	remark(w, body, NULL, NOMAD_CHANGED,
+	       "constraint is changed: distinct_hosts is an operator without value");
 	begin_block(w, "constraint", NULL);
 	write_text(w, "operator", "distinct_hosts");
 	end_block(w);
 }
 
-static void write_constraint(struct writer *w, const json_t *body)
+/* Refuses keys and operators that have no form here. */
+static void check_constraint(struct writer *w, const json_t *body, const char *given)
 {
-	const char *operator= json_string_value(json_object_get(body, "operator"));
-	const char *attribute = json_string_value(json_object_get(body, "attribute"));
-	const char *value = json_string_value(json_object_get(body, "value"));
-	char name[NODE_ATTRIBUTE_NAME_MAX + 1], reference[NODE_ATTRIBUTE_NAME_MAX + 4];
-	const char *given = operator? operator: "=", *at = value ? value : "", *here;
+	const char *key;
+	json_t *value;
 
-	if (str_eq(given, "distinct_hosts") || json_object_get(body, "distinct_hosts")) {
-		remark(w, body, NULL, NOMAD_CHANGED,
-		       "constraint is changed: distinct_hosts is an operator without value");
-		write_distinct_hosts(w);
-		return;
-	}
+	json_object_foreach ((json_t *)(uintptr_t)body, key, value)
+		if (!nomad_find_key(NOMAD_CONSTRAINT, key))
+			remark(w, body, key, NOMAD_REFUSED, "%.64s is refused: Nomad has no such key here",
+			       key);
 	for (size_t i = 0; i < nomad_key_count(); i++) {
 		const struct nomad_key *row = nomad_key_at(i);
+		bool is_version = str_eq(row->key, "version") || str_eq(row->key, "semver");
 
 		if (row->block == NOMAD_CONSTRAINT && row->fate == NOMAD_REFUSED &&
-		    (json_object_get(body, row->key) ||
-		     (str_starts_with(given, row->key) && !str_eq(row->key, "version") &&
-		      !str_eq(row->key, "semver")))) {
+		    (json_object_get(body, row->key) || (str_starts_with(given, row->key) && !is_version)))
 			remark(w, body, json_object_get(body, row->key) ? row->key : "operator",
 			       NOMAD_REFUSED, "%s is refused: %s", row->key, row->text);
-			return;
-		}
 	}
+}
+
+static void write_constraint(struct writer *w, const json_t *body)
+{
+	size_t n_refused = w->result->n_refused;
+	cleanup_json json_t *operator= read_member(w, NOMAD_CONSTRAINT, body, "operator", NOMAD_TEXT);
+	const char *given = operator? json_string_value(operator) : "=", *here, *at;
+	bool is_distinct = str_eq(given, "distinct_hosts");
+	cleanup_json json_t *distinct =
+		read_member(w, NOMAD_CONSTRAINT, body, is_distinct ? "value" : "distinct_hosts", NOMAD_BOOL);
+	cleanup_json json_t *value = read_member(w, NOMAD_CONSTRAINT, body, "value", NOMAD_TEXT);
+	/* a reference, which stays */
+	const char *attribute = json_string_value(json_object_get(body, "attribute"));
+	char name[NODE_ATTRIBUTE_NAME_MAX + 1], reference[NODE_ATTRIBUTE_NAME_MAX + 4];
+
+	check_constraint(w, body, given);
+	if (w->result->n_refused > n_refused)
+		return;
+	if (is_distinct || distinct) {
+		write_distinct_hosts(w, body, distinct);
+		return;
+	}
+	at = value ? json_string_value(value) : "";
 	here = operator_of(given, &at);
 	if (!here) {
 		refuse_constraint(w, body, "operator", nomad_find_key(NOMAD_CONSTRAINT, "operator")->text);
@@ -632,7 +722,8 @@ static void write_constraint(struct writer *w, const json_t *body)
 		return;
 	}
 	(void)str_format(reference, sizeof(reference), "${%s}", name);
-	if (!str_eq(reference, attribute) || !str_eq(here, given) || (value && at != value))
+	if (!str_eq(reference, attribute) || !str_eq(here, given) ||
+	    (value && at != json_string_value(value)))
 		remark(w, body, NULL, NOMAD_CHANGED, "constraint is changed: %s %s %s", reference, here, at);
 	begin_block(w, "constraint", NULL);
 	write_text(w, "attribute", reference);
@@ -664,34 +755,43 @@ static void write_task_constraints(struct writer *w, const json_t *group)
 	}
 }
 
-static bool is_reader(const json_t *mode)
-{
-	const char *text = json_string_value(mode);
-
-	return text && (str_eq(text, "multi-node-reader-only") || str_eq(text, "single-node-reader-only"));
-}
-
-/* Holdfast wants an access mode of each volume, which Nomad does not of a volume of the host. */
+/* Holdfast wants an access mode of each volume, which Nomad does not of a volume of the host. Writes
+ * read_only too. */
 static void write_access(struct writer *w, const json_t *body)
 {
-	json_t *mode = json_object_get(body, "access_mode");
-	bool is_read_only = json_is_true(json_object_get(body, "read_only"));
+	cleanup_json json_t *mode = read_member(w, NOMAD_VOLUME, body, "access_mode", NOMAD_TEXT);
+	cleanup_json json_t *read_only = read_member(w, NOMAD_VOLUME, body, "read_only", NOMAD_BOOL);
+	const char *text = mode ? json_string_value(mode) : "";
+	bool is_reader = str_eq(text, "multi-node-reader-only") || str_eq(text, "single-node-reader-only");
 
-	if (!mode)
+	if (!json_object_get(body, "access_mode")) {
 		write_text(w, "access_mode",
-			   is_read_only ? "multi-node-reader-only" : "single-node-multi-writer");
-	if (!mode)
+			   json_is_true(read_only) ? "multi-node-reader-only" : "single-node-multi-writer");
 		remark(w, body, NULL, NOMAD_CHANGED,
 		       "volume is changed: access_mode is added; register the volume with this capability");
-	if (is_reader(mode) && !is_read_only) {
-		write_json(w, "read_only", json_true());
+	}
+	if (is_reader && !json_is_true(read_only))
 		remark(w, body, "access_mode", NOMAD_CHANGED,
 		       "volume is changed: read_only = true is added, because of its mode");
-	}
+	if (is_reader || read_only)
+		write_json(w, "read_only", is_reader ? json_true() : read_only);
+}
+
+/* The index of the mode that @mount asks for, if it is of @volume. */
+static size_t propagation_of_mount(struct writer *w, const json_t *mount, const char *volume,
+				   const char *const *modes, size_t n)
+{
+	cleanup_json json_t *of = read_member(w, NOMAD_VOLUME_MOUNT, mount, "volume", NOMAD_TEXT);
+	cleanup_json json_t *mode = read_member(w, NOMAD_VOLUME_MOUNT, mount, "propagation_mode", NOMAD_TEXT);
+
+	for (size_t i = 0; of && mode && i < n; i++)
+		if (str_eq(json_string_value(of), volume) && str_eq(json_string_value(mode), modes[i]))
+			return i;
+	return 0;
 }
 
 /* The most that a volume_mount of any task asks for. */
-static const char *propagation_of(const json_t *group, const char *volume)
+static const char *propagation_of(struct writer *w, const json_t *group, const char *volume)
 {
 	static const char *const modes[] = {"private", "host-to-task", "bidirectional"};
 	size_t most = 0, i;
@@ -704,12 +804,9 @@ static const char *propagation_of(const json_t *group, const char *volume)
 			json_is_array(mounts) ? json_incref(mounts) : json_pack("[O]", mounts);
 
 		json_array_foreach (list, i, mount) {
-			const char *of = json_string_value(json_object_get(mount, "volume"));
-			const char *mode = json_string_value(json_object_get(mount, "propagation_mode"));
+			size_t one = propagation_of_mount(w, mount, volume, modes, ARRAY_SIZE(modes));
 
-			for (size_t k = most; of && mode && k < ARRAY_SIZE(modes); k++)
-				if (str_eq(of, volume) && str_eq(mode, modes[k]))
-					most = k;
+			most = one > most ? one : most;
 		}
 	}
 	return most > 0 ? modes[most] : NULL;
@@ -717,7 +814,7 @@ static const char *propagation_of(const json_t *group, const char *volume)
 
 static void write_volume(const struct item *item, const char *label, const json_t *body)
 {
-	const char *propagation = propagation_of(item->object, label);
+	const char *propagation = propagation_of(item->w, item->object, label);
 
 	begin_block(item->w, "volume", label);
 	write_members(item->w, NOMAD_VOLUME, body);
@@ -763,17 +860,19 @@ static void write_restart(struct writer *w, const json_t *task, const json_t *gr
 
 static void write_group_restart(const struct item *item)
 {
-	remark_row(item, nomad_find_key(item->block, item->key));
+	if (is_block(item))
+		remark_row(item, nomad_find_key(item->block, item->key));
 }
 
 /* A delay that is left out has a default. */
 static void write_restart_delay(const struct item *item)
 {
+	cleanup_json json_t *value = read_value(item, NOMAD_TEXT);
 	uint64_t us;
 
-	if (json_is_string(item->value) && read_duration(json_string_value(item->value), &us) && us == 0)
+	if (value && read_duration(json_string_value(value), &us) && us == 0)
 		write_text(item->w, item->key, "1ms");
-	else
+	else if (value)
 		write_interval(item);
 }
 
@@ -790,32 +889,31 @@ static void write_tasks(const struct item *item)
 	each_labelled(item, write_task);
 }
 
-static bool is_of_engine(const json_t *task)
+static bool is_engine(const char *driver)
 {
-	const char *driver = json_string_value(json_object_get(task, "driver"));
-
-	return driver && (str_eq(driver, "docker") || str_eq(driver, "podman"));
+	return str_eq(driver, "docker") || str_eq(driver, "podman");
 }
 
-/* Returns the mode of the task that exists here too, or NULL. */
-static json_t *network_mode_of(const json_t *task)
+static bool is_of_engine(struct writer *w, const json_t *task)
 {
-	json_t *mode = json_object_get(json_object_get(task, "config"), "network_mode");
-	const char *text = json_string_value(mode);
+	cleanup_json json_t *driver = read_member(w, NOMAD_TASK, task, "driver", NOMAD_TEXT);
 
-	return text && (str_eq(text, "host") || str_eq(text, "none")) ? mode : NULL;
+	return driver && is_engine(json_string_value(driver));
 }
 
 /* Nomad puts a task on the engine's bridge if the file gives no other network. */
 static void remark_bridge(const struct item *groups, const char *label, const json_t *group)
 {
-	const char *name;
+	const char *name, *mode;
 	json_t *task;
 	bool is_on_bridge = false;
 
-	json_object_foreach (json_object_get(group, "task"), name, task)
-		is_on_bridge = is_on_bridge || (is_of_engine(task) && !network_mode_of(task));
-	if (is_on_bridge && !groups->w->is_networked)
+	json_object_foreach (json_object_get(group, "task"), name, task) {
+		mode = network_mode(groups->w, NOMAD_CONFIG, json_object_get(task, "config"), "network_mode");
+		is_on_bridge =
+			is_on_bridge || ((!mode || str_eq(mode, "bridge")) && is_of_engine(groups->w, task));
+	}
+	if (is_on_bridge && !groups->w->network)
 		remark(groups->w, groups->value, label, NOMAD_CHANGED,
 		       "group \"%.64s\" is changed: there is no bridge, a task without network has only a "
 		       "loopback interface; write network { mode = \"host\" } for the network of the node",
@@ -825,16 +923,12 @@ static void remark_bridge(const struct item *groups, const char *label, const js
 static void write_group(const struct item *item, const char *label, const json_t *body)
 {
 	struct writer *w = item->w;
-	json_t *network = json_object_get(body, "network"), *one;
+	json_t *network = json_object_get(body, "network");
 	cleanup_json json_t *ports = json_object();
-	size_t i;
 
 	w->scope.ports = ports;
-	w->has_network = network != NULL;
-	w->is_networked = false;
 	note_ports(w, network);
-	json_array_foreach (network, i, one)
-		note_ports(w, one);
+	w->network = group_network(w, network);
 	begin_named(w, "group", item->value, label);
 	write_members(w, NOMAD_GROUP, body);
 	write_policies(w, body);
@@ -853,12 +947,12 @@ static void write_groups(const struct item *item)
 
 static void write_driver(const struct item *item)
 {
-	cleanup_json json_t *value = evaluate_text(item);
+	cleanup_json json_t *value = read_value(item, NOMAD_TEXT);
 	const char *name = json_string_value(value);
 
 	if (!value)
 		return;
-	if (str_eq(name, "docker") || str_eq(name, "podman")) {
+	if (is_engine(name)) {
 		remark_row(item, nomad_find_key(item->block, item->key));
 		write_text(item->w, "driver", "container");
 		return;
@@ -876,31 +970,34 @@ static void write_env(const struct item *item)
 	const char *name;
 	json_t *value;
 
-	if (!json_is_object(item->value)) {
-		item_remark(item, NOMAD_REFUSED, "env is refused: it must be one block");
+	if (!is_block(item))
 		return;
-	}
 	begin_block(item->w, "env", NULL);
 	json_object_foreach ((json_t *)(uintptr_t)item->value, name, value) {
-		const struct item one = {item->w, NOMAD_CONFIG, item->value, name, value};
-		cleanup_json json_t *result = evaluate(&one, NOMAD_ALL_REFERENCES);
-		cleanup_free char *text = json_is_string(result) ? NULL : json_dumps(result, JSON_ENCODE_ANY);
+		const struct item one = {item->w, NOMAD_NONE, item->value, name, value};
+		cleanup_json json_t *text = read_value(&one, NOMAD_TEXT);
 
-		if (!task_text_is_right(TASK_TEXT_ENV_NAME, name)) {
+		if (!task_text_is_right(TASK_TEXT_ENV_NAME, name))
 			item_remark(&one, NOMAD_REFUSED, "%.64s is refused: it is not %s", name,
 				    task_text_rule(TASK_TEXT_ENV_NAME));
-		} else if (json_is_string(result)) {
-			write_json(item->w, name, result);
-		} else if (json_is_array(result) || json_is_object(result)) {
-			item_remark(&one, NOMAD_REFUSED, "%.64s is refused: a variable is a text in quotes",
-				    name);
-		} else if (result && text) {
-			item_remark(&one, NOMAD_CHANGED, "%.64s is changed: a variable is a text in quotes",
-				    name);
-			write_text(item->w, name, text);
-		}
+		else if (text)
+			write_json(item->w, name, text);
 	}
 	end_block(item->w);
+}
+
+/* No task waits for another here, but one that runs on can start before or after it. */
+static void write_lifecycle(const struct item *item)
+{
+	cleanup_json json_t *hook = read_member(item->w, item->block, item->value, "hook", NOMAD_TEXT);
+	cleanup_json json_t *sidecar = read_member(item->w, item->block, item->value, "sidecar", NOMAD_BOOL);
+
+	if (hook && json_is_true(sidecar) && !str_eq(json_string_value(hook), "poststop") &&
+	    !str_eq(item->w->job_type, "batch"))
+		item_remark(item, NOMAD_DROPPED,
+			    "lifecycle is dropped: tasks start in the order of the file");
+	else
+		remark_row(item, nomad_find_key(item->block, item->key));
 }
 
 static void write_mount(struct writer *w, const json_t *body)
@@ -951,83 +1048,47 @@ static void write_all_logs(const struct item *item)
 	each_block(item, write_logs);
 }
 
-/* A key that has another name here. */
-static void write_renamed(const struct item *item, const char *name)
-{
-	cleanup_json json_t *value =
-		evaluate(item, item->block == NOMAD_CONFIG ? NOMAD_OWN_REFERENCES : NOMAD_NO_REFERENCES);
-
-	remark_row(item, nomad_find_key(item->block, item->key));
-	if (value)
-		write_json(item->w, name, value);
-}
-
-static void write_stop_signal(const struct item *item)
-{
-	write_renamed(item, "stop_signal");
-}
-
-static void write_propagation(const struct item *item)
-{
-	write_renamed(item, "propagation");
-}
-
-static void write_cpu(const struct item *item)
-{
-	write_renamed(item, "cpu_shares");
-}
-
 static void write_cores(const struct item *item)
 {
-	cleanup_json json_t *value = evaluate(item, NOMAD_NO_REFERENCES);
+	cleanup_json json_t *value = read_value(item, NOMAD_INTEGER);
 
 	remark_row(item, nomad_find_key(item->block, item->key));
 	if (value)
 		write_number(item->w, "cpu_millis", json_integer_value(value) * 1000);
 }
 
+/* The limit is memory_max, unless it is 0, which is Nomad's default. */
 static void write_memory(const struct item *item)
 {
-	if (json_object_get(item->object, "memory_max"))
-		item_remark(item, NOMAD_DROPPED, "memory is dropped: memory_max is the limit");
-	else
-		write_value(item);
-}
+	cleanup_json json_t *max =
+		read_member(item->w, item->block, item->object, "memory_max", NOMAD_INTEGER);
+	bool is_max = str_eq(item->key, "memory_max");
 
-static void write_memory_max(const struct item *item)
-{
-	write_renamed(item, "memory");
+	if ((json_integer_value(max) > 0) == is_max)
+		write_value(item);
+	else
+		item_remark(item, NOMAD_DROPPED, "%s is dropped: %s is the limit", item->key,
+			    is_max ? "memory" : "memory_max");
 }
 
 static void write_enabled(const struct item *item)
 {
+	cleanup_json json_t *value = read_value(item, NOMAD_BOOL);
+
 	remark_row(item, nomad_find_key(item->block, item->key));
-	write_json(item->w, "disabled", json_is_true(item->value) ? json_false() : json_true());
+	if (value)
+		write_json(item->w, "disabled", json_boolean(json_is_false(value)));
 }
 
 /* --- config of docker and podman --- */
 
-/* A list of what @item has, which may be one text. Owned by the caller, json_decref(); NULL: refused. */
-static json_t *evaluate_list(const struct item *item)
-{
-	json_t *value = evaluate(item, NOMAD_OWN_REFERENCES), *list;
-
-	if (!value || json_is_array(value))
-		return value;
-	list = json_pack("[o]", value);
-	item->w->is_short = item->w->is_short || !list;
-	return list;
-}
-
 /* The image's entry point gets both as its arguments. */
 static void write_args(const struct item *item)
 {
-	json_t *command = json_object_get(item->object, "command");
-	const struct item of_command = {item->w, item->block, item->object, "command", command};
-	cleanup_json json_t *args = evaluate_list(item);
-	cleanup_json json_t *first = command ? evaluate(&of_command, NOMAD_OWN_REFERENCES) : NULL;
+	cleanup_json json_t *args = read_value(item, NOMAD_TEXTS);
+	cleanup_json json_t *first = read_member(item->w, item->block, item->object, "command", NOMAD_TEXT);
 
-	if (!args || (command && !first))
+	if (!args)
 		return;
 	if (first && json_array_insert(args, 0, first) < 0)
 		item->w->is_short = true;
@@ -1036,35 +1097,25 @@ static void write_args(const struct item *item)
 
 static void write_command(const struct item *item)
 {
-	cleanup_json json_t *args = NULL;
+	cleanup_json json_t *text = read_value(item, NOMAD_TEXT), *args = NULL;
 
 	remark_row(item, nomad_find_key(item->block, item->key));
-	if (json_object_get(item->object, "args"))
+	if (json_object_get(item->object, "args") || !text)
 		return;
-	args = evaluate_list(item);
-	if (args)
-		write_json(item->w, "args", args);
-}
-
-static void write_entrypoint(const struct item *item)
-{
-	cleanup_json json_t *list = evaluate_list(item);
-
-	remark_row(item, nomad_find_key(item->block, item->key));
-	if (list)
-		write_json(item->w, "command", list);
+	args = json_pack("[O]", text);
+	write_json(item->w, "args", args);
 }
 
 /* "net_admin" is CAP_NET_ADMIN. */
 static void write_capabilities(const struct item *item)
 {
-	cleanup_json json_t *list = evaluate_list(item), *full = json_array();
+	cleanup_json json_t *list = read_value(item, NOMAD_TEXTS), *full = json_array();
 	bool is_changed = false;
 	json_t *one;
 	size_t i;
 
 	json_array_foreach (list, i, one) {
-		const char *given = json_is_string(one) ? json_string_value(one) : "";
+		const char *given = json_string_value(one);
 		char name[NAME_MAX_BYTES + 1];
 		size_t n = 0;
 
@@ -1082,19 +1133,10 @@ static void write_capabilities(const struct item *item)
 		write_json(item->w, "cap_add", full);
 }
 
-static void write_read_only_root(const struct item *item)
-{
-	write_renamed(item, "read_only_root");
-}
-
-static void write_network_mode(const struct item *item)
-{
-	/* write_config() writes it behind the block */
-}
-
 static void add_host_path(const struct item *item, const char *source, const char *target, bool is_read_only)
 {
 	const struct nomad_key *row = nomad_find_key(item->block, item->key);
+	const char *other = json_string_value(json_object_get(item->w->host_paths, source));
 
 	if (path_is_within(source, "/dev")) {
 		item_remark(item, NOMAD_REFUSED,
@@ -1108,6 +1150,9 @@ static void add_host_path(const struct item *item, const char *source, const cha
 			    item->key, source);
 	} else if (!is_read_only) {
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %.64s: %s", item->key, source, row->text);
+	} else if (other && !str_eq(other, target)) {
+		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %.64s: host_paths has one target for it",
+			    item->key, source);
 	} else {
 		item_remark(item, NOMAD_CHANGED, "%.64s is changed: %.64s: %s", item->key, source, row->text);
 		if (json_object_set_new(item->w->host_paths, source, json_string(target)) < 0)
@@ -1118,12 +1163,12 @@ static void add_host_path(const struct item *item, const char *source, const cha
 /* "/etc/ssl:/etc/ssl:ro" */
 static void write_binds(const struct item *item)
 {
-	cleanup_json json_t *list = evaluate_list(item);
+	cleanup_json json_t *list = read_value(item, NOMAD_TEXTS);
 	json_t *one;
 	size_t i;
 
 	json_array_foreach (list, i, one) {
-		const char *text = json_is_string(one) ? json_string_value(one) : "";
+		const char *text = json_string_value(one);
 		size_t n_source = strcspn(text, ":"), n_target;
 		char source[REMARK_SIZE], target[REMARK_SIZE];
 		const char *behind = text[n_source] == ':' ? text + n_source + 1 : "";
@@ -1142,14 +1187,17 @@ static void write_binds(const struct item *item)
 static void write_bind(struct writer *w, const json_t *body)
 {
 	const struct item item = {w, NOMAD_CONFIG, body, "mount", body};
-	cleanup_json json_t *mount = evaluate(&item, NOMAD_OWN_REFERENCES);
-	const char *type = json_string_value(json_object_get(mount, "type"));
-	const char *source = json_string_value(json_object_get(mount, "source"));
-	const char *target = json_string_value(json_object_get(mount, "target"));
+	cleanup_json json_t *type = read_member(w, NOMAD_CONFIG, body, "type", NOMAD_TEXT);
+	cleanup_json json_t *source = read_member(w, NOMAD_CONFIG, body, "source", NOMAD_TEXT);
+	cleanup_json json_t *target = read_member(w, NOMAD_CONFIG, body, "target", NOMAD_TEXT);
+	cleanup_json json_t *read_only = read_member(w, NOMAD_CONFIG, body, "readonly", NOMAD_BOOL);
+	size_t n_known = 3 + (read_only != NULL);
 
-	if (mount && type && source && target && str_eq(type, "bind"))
-		add_host_path(&item, source, target, json_is_true(json_object_get(mount, "readonly")));
-	else if (mount)
+	if (type && source && target && str_eq(json_string_value(type), "bind") &&
+	    json_object_size(body) == n_known)
+		add_host_path(&item, json_string_value(source), json_string_value(target),
+			      json_is_true(read_only));
+	else
 		item_remark(&item, NOMAD_REFUSED,
 			    "mount is refused: use a volume block; of class tmpfs it is in memory");
 }
@@ -1159,16 +1207,39 @@ static void write_binds_of_blocks(const struct item *item)
 	each_block(item, write_bind);
 }
 
+/* Behind the block config. */
+static void write_network_mode(const struct item *item)
+{
+	const char *mode = network_mode(item->w, item->block, item->object, item->key);
+	const char *group = item->w->network;
+	bool is_bridge = mode && str_eq(mode, "bridge");
+
+	if (!mode)
+		return;
+	if (group && !str_eq(is_bridge ? "host" : mode, group))
+		item_remark(item, NOMAD_REFUSED,
+			    "network_mode is refused: network of the group is of all its tasks, and is %s",
+			    group);
+	else if (group)
+		item_remark(item, NOMAD_DROPPED, "network_mode is dropped: network of the group is it");
+	else
+		remark_row(item, nomad_find_key(item->block, item->key));
+	if (!group && !is_bridge)
+		write_text(item->w, "network", mode);
+}
+
 static void write_config(const struct item *item)
 {
 	json_t *mode = json_object_get(item->value, "network_mode");
 	const struct item of_mode = {item->w, NOMAD_CONFIG, item->value, "network_mode", mode};
 	cleanup_json json_t *paths = json_object();
 
-	if (!is_of_engine(item->object)) {
+	if (!is_of_engine(item->w, item->object)) {
 		item_remark(item, NOMAD_DROPPED, "config is dropped: it is of a driver that does not exist");
 		return;
 	}
+	if (!is_block(item))
+		return;
 	item->w->host_paths = paths;
 	begin_block(item->w, "config", NULL);
 	write_members(item->w, NOMAD_CONFIG, item->value);
@@ -1176,11 +1247,8 @@ static void write_config(const struct item *item)
 		write_json(item->w, "host_paths", paths);
 	end_block(item->w);
 	item->w->host_paths = NULL;
-	if (!mode)
-		return;
-	remark_row(&of_mode, nomad_find_key(NOMAD_CONFIG, "network_mode"));
-	if (!item->w->has_network && network_mode_of(item->object))
-		write_json(item->w, "network", mode);
+	if (mode)
+		write_network_mode(&of_mode);
 }
 
 /* --- all of it --- */
@@ -1196,26 +1264,28 @@ static write_fn *find_writer(enum nomad_block block, const char *key)
 		{NOMAD_JOB, "group", write_groups},
 		{NOMAD_JOB, "constraint", write_constraints},
 		{NOMAD_GROUP, "constraint", write_constraints},
-		{NOMAD_TASK, "constraint", write_job_default},
-		{NOMAD_JOB, "update", write_job_default},
-		{NOMAD_JOB, "reschedule", write_job_default},
+		{NOMAD_TASK, "constraint", write_nothing},
+		{NOMAD_JOB, "update", check_block},
+		{NOMAD_JOB, "reschedule", check_block},
 		{NOMAD_GROUP, "count", write_count},
-		{NOMAD_GROUP, "update", write_job_default},
-		{NOMAD_GROUP, "reschedule", write_job_default},
-		{NOMAD_GROUP, "network", write_networks},
+		{NOMAD_GROUP, "update", check_block},
+		{NOMAD_GROUP, "reschedule", check_block},
+		{NOMAD_GROUP, "network", write_network},
 		{NOMAD_GROUP, "volume", write_volumes},
 		{NOMAD_GROUP, "service", drop_service},
 		{NOMAD_GROUP, "task", write_tasks},
-		{NOMAD_NETWORK, "port", write_port},
+		{NOMAD_NETWORK, "mode", write_mode},
+		{NOMAD_NETWORK, "port", drop_ports},
 		{NOMAD_UPDATE, "max_parallel", write_max_parallel},
 		{NOMAD_UPDATE, "min_healthy_time", write_any_duration},
 		{NOMAD_UPDATE, "healthy_deadline", write_any_duration},
 		{NOMAD_RESCHEDULE, "interval", write_interval},
 		{NOMAD_RESCHEDULE, "delay", write_any_duration},
 		{NOMAD_GROUP, "restart", write_group_restart},
-		{NOMAD_TASK, "restart", write_job_default},
+		{NOMAD_TASK, "restart", check_block},
 		{NOMAD_RESTART, "interval", write_interval},
 		{NOMAD_RESTART, "delay", write_restart_delay},
+		{NOMAD_VOLUME, "read_only", write_nothing},
 		{NOMAD_TASK, "driver", write_driver},
 		{NOMAD_TASK, "config", write_config},
 		{NOMAD_TASK, "env", write_env},
@@ -1224,21 +1294,17 @@ static write_fn *find_writer(enum nomad_block block, const char *key)
 		{NOMAD_TASK, "csi_plugin", write_plugins},
 		{NOMAD_TASK, "resources", write_all_resources},
 		{NOMAD_TASK, "logs", write_all_logs},
-		{NOMAD_TASK, "kill_signal", write_stop_signal},
+		{NOMAD_TASK, "lifecycle", write_lifecycle},
 		{NOMAD_TASK, "kill_timeout", write_stop_timeout},
-		{NOMAD_VOLUME_MOUNT, "propagation_mode", write_propagation},
 		{NOMAD_CSI_PLUGIN, "health_timeout", write_any_duration},
-		{NOMAD_RESOURCES, "cpu", write_cpu},
 		{NOMAD_RESOURCES, "cores", write_cores},
 		{NOMAD_RESOURCES, "memory", write_memory},
-		{NOMAD_RESOURCES, "memory_max", write_memory_max},
+		{NOMAD_RESOURCES, "memory_max", write_memory},
 		{NOMAD_LOGS, "enabled", write_enabled},
 		{NOMAD_CONFIG, "args", write_args},
 		{NOMAD_CONFIG, "command", write_command},
-		{NOMAD_CONFIG, "entrypoint", write_entrypoint},
 		{NOMAD_CONFIG, "cap_add", write_capabilities},
-		{NOMAD_CONFIG, "readonly_rootfs", write_read_only_root},
-		{NOMAD_CONFIG, "network_mode", write_network_mode},
+		{NOMAD_CONFIG, "network_mode", write_nothing},
 		{NOMAD_CONFIG, "volumes", write_binds},
 		{NOMAD_CONFIG, "mount", write_binds_of_blocks},
 		{NOMAD_CONFIG, "mounts", write_binds_of_blocks},
@@ -1325,13 +1391,14 @@ enum status nomad_import(const struct conf *conf, const json_t *values, struct n
 				     .values = values},
 			   .out = STRBUF_INIT(TEXT_MAX),
 			   .result = &import};
-	const char *id = NULL, *type;
+	cleanup_json json_t *type = NULL;
+	const char *id = NULL;
 	json_t *job = NULL;
 
 	TRY(find_job(conf, &id, &job, err));
-	type = json_string_value(json_object_get(job, "type"));
+	type = read_member(&w, NOMAD_JOB, job, "type", NOMAD_TEXT);
 	w.job = job;
-	w.job_type = type ? type : "service";
+	w.job_type = type ? json_string_value(type) : "service";
 	remark_file(&w, root);
 	begin_named(&w, "job", json_object_get(root, "job"), id);
 	write_members(&w, NOMAD_JOB, job);

@@ -2,11 +2,13 @@
 #include "nomad/value.h"
 
 #include "base/cleanup.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "model/reference.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEPTH_MAX = 16, NAME_SIZE = 128, VALUE_COST = 16, COST_MAX = 4 << 20 };
@@ -182,22 +184,32 @@ static const char *expression_end(const char *p)
 	return p;
 }
 
+/* The text of @value in Nomad. NULL: a list, a map, null or a number of too many digits. free() */
+static char *scalar_text(const json_t *value)
+{
+	double real = json_real_value(value);
+	char text[32];
+
+	if (json_is_string(value))
+		return strdup(json_string_value(value));
+	if (json_is_integer(value) || json_is_boolean(value))
+		return json_dumps(value, JSON_ENCODE_ANY);
+	/* 15 digits of the file are exact in a double */
+	(void)str_format(text, sizeof(text), "%.15g", real);
+	return json_is_real(value) && !strchr(text, 'e') && strtod(text, NULL) == real ? strdup(text) : NULL;
+}
+
 /* A value within a text. */
 static bool put_part(struct strbuf *text, const json_t *part, char ret_why[static NOMAD_WHY_SIZE])
 {
-	cleanup_free char *number = NULL;
+	cleanup_free char *scalar = scalar_text(part);
 
-	if (json_is_string(part)) {
-		strbuf_puts(text, json_string_value(part));
-		return true;
-	}
-	number = json_is_object(part) || json_is_array(part) ? NULL : json_dumps(part, JSON_ENCODE_ANY);
-	if (!number) {
-		set_why(ret_why, "a list or a map is no part of a text");
-		return false;
-	}
-	strbuf_puts(text, number);
-	return true;
+	if (scalar)
+		strbuf_puts(text, scalar);
+	else
+		set_why(ret_why,
+			"a list, a map, null or a number of more than 15 digits is no part of a text");
+	return scalar != NULL;
 }
 
 static json_t *text_value(struct nomad_scope *scope, const char *at, char ret_why[static NOMAD_WHY_SIZE])
@@ -265,6 +277,43 @@ json_t *nomad_value(struct nomad_scope *scope, const json_t *value, char ret_why
 			return NULL;
 	}
 	return TAKE_PTR(result);
+}
+
+static json_t *list_of_texts(json_t *list)
+{
+	cleanup_json json_t *result = json_array();
+	json_t *item;
+	size_t i;
+
+	json_array_foreach (list, i, item)
+		if (json_array_append_new(result, nomad_convert(item, NOMAD_TEXT)) < 0)
+			return NULL;
+	return TAKE_PTR(result);
+}
+
+json_t *nomad_convert(json_t *value, enum nomad_type type)
+{
+	cleanup_free char *text = scalar_text(value);
+	bool is_negative = text && text[0] == '-', truth;
+	uint32_t number;
+
+	if (type == NOMAD_TEXTS && json_is_array(value))
+		return list_of_texts(value);
+	if (!text)
+		return NULL;
+	switch (type) {
+	case NOMAD_TEXTS:
+		return json_pack("[s]", text);
+	case NOMAD_INTEGER:
+		return parse_u32(text + is_negative, 0, INT32_MAX, &number) < 0
+			       ? NULL
+			       : json_integer(is_negative ? -(json_int_t)number : number);
+	case NOMAD_BOOL:
+		return parse_bool(text, &truth) < 0 ? NULL : json_boolean(truth);
+	case NOMAD_TEXT:
+	default:
+		return json_string(text);
+	}
 }
 
 static void print_text(struct strbuf *out, const char *text)

@@ -31,6 +31,13 @@ struct nomad_scope {
  * if one is not evaluated, with the reason in @ret_why. Owned by the caller, json_decref(). */
 json_t *nomad_value(struct nomad_scope *scope, const json_t *value, char ret_why[static NOMAD_WHY_SIZE]);
 
+/* The type that a key takes. */
+enum nomad_type { NOMAD_TEXT, NOMAD_INTEGER, NOMAD_BOOL, NOMAD_TEXTS };
+
+/** Convert a value without expressions as Nomad does: "2" is a number, 2 is a text, one text is a list. NULL:
+ * it has another type. Owned by the caller, json_decref(). */
+json_t *nomad_convert(json_t *value, enum nomad_type type);
+
 /** Print @value in HCL, on one line. Owned by the caller, free(); NULL when memory is short.
  */
 char *nomad_print(const json_t *value);

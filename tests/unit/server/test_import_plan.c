@@ -13,7 +13,7 @@
 #include <holdfast/v1/jobs.pb-c.h>
 #include <limits.h>
 
-enum { PLANNED_MIN = 14, NODES = 3 };
+enum { PLANNED_MIN = 13, NODES = 3 };
 
 typedef Holdfast__V1__PlanJobResponse plan_t;
 
