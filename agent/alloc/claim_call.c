@@ -194,12 +194,12 @@ bool claim_error_is_passing(enum status status)
 	case STATUS_DEADLINE_EXCEEDED:
 	case STATUS_ABORTED:
 	case STATUS_CANCELLED:
+	case STATUS_UNKNOWN: /* the leader was lost behind the server that was asked: asking again is safe */
 	/* of a provider: this node has as many volumes attached as it can have, until another is detached; of
 	 * the server: it is short of something now */
 	case STATUS_RESOURCE_EXHAUSTED:
 		return true;
 	case STATUS_OK:
-	case STATUS_UNKNOWN:
 	case STATUS_INVALID_ARGUMENT:
 	case STATUS_NOT_FOUND:
 	case STATUS_ALREADY_EXISTS:

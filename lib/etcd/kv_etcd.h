@@ -43,7 +43,7 @@ struct etcd_store {
 	struct backoff backoff;
 	uint64_t number;	      /* of the last transaction that writes */
 	char sequence[SEQUENCE_SIZE]; /* what it puts there */
-	char last[SEQUENCE_SIZE];     /* what is there since known.sequence_revision */
+	char last[SEQUENCE_SIZE];     /* the value since known.sequence_revision */
 	struct known_revisions known;
 	uint64_t revision; /* of the last one that is committed; above etcd's by the offset */
 	uint64_t opened_revision;
@@ -66,7 +66,7 @@ struct etcd_store {
 /** The records of @generation, but for their offset. */
 void etcd_store_name_records(const struct etcd_store *store, uint32_t generation, struct etcd_records *ret);
 
-/* What is so while this server leads, and only it has written. */
+/* The comparisons that hold while this server leads and nobody else writes. */
 struct etcd_unchanged {
 	Etcdserverpb__Compare compares[3];
 	Etcdserverpb__Compare *list[3];

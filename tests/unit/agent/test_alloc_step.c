@@ -1075,8 +1075,8 @@ TEST(after_a_reboot_nothing_is_left_and_nothing_is_done)
 
 TEST(transient_claim_errors_are_retried)
 {
-	static const enum status passing[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_ABORTED,
-					      STATUS_CANCELLED, STATUS_RESOURCE_EXHAUSTED};
+	static const enum status passing[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED,  STATUS_ABORTED,
+					      STATUS_CANCELLED,	  STATUS_RESOURCE_EXHAUSTED, STATUS_UNKNOWN};
 
 	for (int status = 0; status < STATUS_N; status++) {
 		bool is_among = false;

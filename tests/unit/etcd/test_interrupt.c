@@ -152,7 +152,7 @@ CASE(an_interrupt_keeps_the_marks_that_followers_read)
 }
 
 /* The leader then reads the key that the follower has written. */
-CASE(a_leader_that_asks_what_became_of_a_transaction_notices_an_interrupt)
+CASE(a_leader_that_looks_for_its_lost_answer_notices_an_interrupt)
 {
 	const uint64_t first = put_ok(w, "a", "1");
 	struct answer answer;
