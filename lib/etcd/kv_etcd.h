@@ -66,7 +66,7 @@ struct etcd_store {
 /** The records of @generation, but for their offset. */
 void etcd_store_name_records(const struct etcd_store *store, uint32_t generation, struct etcd_records *ret);
 
-/* The comparisons that hold while this server leads and nobody else writes. */
+/* The comparisons that hold while this server leads and no other one writes. */
 struct etcd_unchanged {
 	Etcdserverpb__Compare compares[3];
 	Etcdserverpb__Compare *list[3];

@@ -254,6 +254,21 @@ static const char *owner_of(struct server *server, const char *namespace, const 
 	return owner;
 }
 
+/* A snapshot that is not ready is no source. Source: CSI, Snapshot.ready_to_use. */
+static enum status check_usable(const Holdfast__V1__Snapshot *snapshot, struct error *err)
+{
+	if (snapshot->deleting)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "snapshot_id: the deletion of snapshot %s began, and may have happened",
+				 snapshot->name);
+	if (snapshot->ready)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "snapshot_id: the provider has not reported snapshot %s ready; to ask it again: "
+			 "holdfast volume snapshot create %s %s",
+			 snapshot->name, snapshot->source_volume_id, snapshot->name);
+}
+
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
 				  const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err)
@@ -266,10 +281,10 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 		return STATUS_OK;
 	if (is_clone)
 		owner = owner_of(server, volume->namespace, volume->plugin_id, parts->detail->clone_id);
-	if (owner && str_eq(owner, volume->namespace))
-		return STATUS_OK;
-	return check_adopt(server, call, volume->namespace, owner, is_clone ? "clone_id" : "snapshot_id",
-			   err);
+	if (!owner || !str_eq(owner, volume->namespace))
+		TRY(check_adopt(server, call, volume->namespace, owner, is_clone ? "clone_id" : "snapshot_id",
+				err));
+	return is_clone || !snapshot ? STATUS_OK : check_usable(snapshot, err);
 }
 
 enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,

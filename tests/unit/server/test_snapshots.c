@@ -6,6 +6,9 @@
 
 #include "volume/snapshots.h"
 
+#define COPY                                                                                        \
+	"{\"volume\":{\"id\":\"copy\",\"type\":\"CSI\",\"pluginId\":\"nfs\",\"snapshotId\":\"snap-" \
+	"1\"," CAPABILITIES "}}"
 #define SNAP "{\"volumeId\":\"db\",\"name\":\"s1\"}"
 
 static const Holdfast__V1__Snapshot *record(struct fixture *f, const char *name)
@@ -57,15 +60,17 @@ PROVIDER_TEST(a_full_namespace_gets_no_volume_and_no_snapshot)
 	must(f, "CreateSnapshot", SNAP, "snap-1");
 }
 
-PROVIDER_TEST(one_that_is_not_ready_is_asked_about_again)
+PROVIDER_TEST(one_that_is_not_ready_is_asked_about_again_and_is_no_source_until_then)
 {
 	must(f, "Create", DB, NULL);
 	provider.is_slow_snapshot = true;
 	must(f, "CreateSnapshot", SNAP, "snap-1");
 	assert_false(record(f, "s1")->ready);
+	refuses(f, "Create", COPY, STATUS_FAILED_PRECONDITION, "holdfast volume snapshot create db s1");
 	provider.is_slow_snapshot = false;
 	must(f, "CreateSnapshot", SNAP, "\"ready\":true");
 	assert_int_equal(provider_snapshots(), 1);
+	must(f, "Create", COPY, NULL);
 }
 
 TEST_ON(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name, struct fixture, f, provider_setup,
@@ -234,6 +239,7 @@ TEST_ON(a_deletion_that_may_have_happened_is_finished_before_the_name_is_used_ag
 	provider_crash(f);
 	assert_int_equal(provider_snapshots(), 0);
 	refuses(f, "CreateSnapshot", SNAP, STATUS_FAILED_PRECONDITION, "snapshot delete");
+	refuses(f, "Create", COPY, STATUS_FAILED_PRECONDITION, "the deletion of snapshot s1 began");
 	must(f, "ListSnapshots", "{}", "\"deleting\":true");
 	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_FAILED_PRECONDITION);
 	refuses(f, "DeleteSnapshot", DELETE_SNAP, STATUS_FAILED_PRECONDITION, "the provider's words");
