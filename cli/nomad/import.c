@@ -152,25 +152,31 @@ static void end_block(struct writer *w)
 
 /* --- values --- */
 
-/* Replaces expressions and converts. NULL: it is refused, with a remark. Owned by the caller, json_decref().
- */
-static json_t *read_value(const struct item *item, enum nomad_type type)
+/* Replaces expressions. NULL: it is refused, with a remark. Owned by the caller, json_decref(). */
+static json_t *evaluate(const struct item *item)
 {
-	static const char *const names[] = {"a text in quotes", "a number", "true or false",
-					    "a list of texts"};
 	char why[NOMAD_WHY_SIZE];
-	cleanup_json json_t *value = NULL;
-	json_t *typed;
+	json_t *value;
 
 	item->w->scope.references = item->block == NOMAD_NONE	  ? NOMAD_ALL_REFERENCES
 				    : item->block == NOMAD_CONFIG ? NOMAD_OWN_REFERENCES
 								  : NOMAD_NO_REFERENCES;
 	value = nomad_value(&item->w->scope, item->value, why);
-	if (!value) {
+	if (!value)
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %s", item->key, why);
+	return value;
+}
+
+/* The same, converted. */
+static json_t *read_value(const struct item *item, enum nomad_type type)
+{
+	static const char *const names[] = {"a text in quotes", "a number", "true or false",
+					    "a list of texts"};
+	cleanup_json json_t *value = evaluate(item);
+	json_t *typed = value ? nomad_convert(value, type) : NULL;
+
+	if (!value)
 		return NULL;
-	}
-	typed = nomad_convert(value, type);
 	if (!typed)
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: it is not %s", item->key, names[type]);
 	else if (!json_equal((json_t *)(uintptr_t)item->value, value))
@@ -654,10 +660,18 @@ static const char *attribute_of(const char *text, char ret[static NODE_ATTRIBUTE
 	return reference_is_of_node(ret) || str_starts_with(ret, "node.unique.") ? ret : NULL;
 }
 
-/* @value: "false" is no condition. */
-static void write_distinct_hosts(struct writer *w, const json_t *body, const json_t *value)
+/* Each form of its value has one remark: "false" is no condition. */
+static void write_distinct_hosts(struct writer *w, const json_t *body, const char *key)
 {
-	if (json_is_false(value)) {
+	const struct item item = {w, NOMAD_CONSTRAINT, body, key, json_object_get(body, key)};
+	cleanup_json json_t *value = item.value ? evaluate(&item) : json_true();
+	cleanup_json json_t *is_wanted = value ? nomad_convert(value, NOMAD_BOOL) : NULL;
+
+	if (value && !is_wanted)
+		item_remark(&item, NOMAD_REFUSED, "%s is refused: it is not true or false", key);
+	if (!is_wanted)
+		return;
+	if (json_is_false(is_wanted)) {
 		remark(w, body, NULL, NOMAD_DROPPED, "constraint is dropped: distinct_hosts is false");
 		return;
 	}
@@ -694,10 +708,10 @@ static void write_constraint(struct writer *w, const json_t *body)
 	size_t n_refused = w->result->n_refused;
 	cleanup_json json_t *operator= read_member(w, NOMAD_CONSTRAINT, body, "operator", NOMAD_TEXT);
 	const char *given = operator? json_string_value(operator) : "=", *here, *at;
-	bool is_distinct = str_eq(given, "distinct_hosts");
-	cleanup_json json_t *distinct =
-		read_member(w, NOMAD_CONSTRAINT, body, is_distinct ? "value" : "distinct_hosts", NOMAD_BOOL);
-	cleanup_json json_t *value = read_member(w, NOMAD_CONSTRAINT, body, "value", NOMAD_TEXT);
+	bool is_operator = str_eq(given, "distinct_hosts");
+	bool is_distinct = is_operator || json_object_get(body, "distinct_hosts");
+	cleanup_json json_t *value =
+		is_distinct ? NULL : read_member(w, NOMAD_CONSTRAINT, body, "value", NOMAD_TEXT);
 	/* a reference, which stays */
 	const char *attribute = json_string_value(json_object_get(body, "attribute"));
 	char name[NODE_ATTRIBUTE_NAME_MAX + 1], reference[NODE_ATTRIBUTE_NAME_MAX + 4];
@@ -705,8 +719,8 @@ static void write_constraint(struct writer *w, const json_t *body)
 	check_constraint(w, body, given);
 	if (w->result->n_refused > n_refused)
 		return;
-	if (is_distinct || distinct) {
-		write_distinct_hosts(w, body, distinct);
+	if (is_distinct) {
+		write_distinct_hosts(w, body, is_operator ? "value" : "distinct_hosts");
 		return;
 	}
 	at = value ? json_string_value(value) : "";

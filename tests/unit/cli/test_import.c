@@ -536,6 +536,16 @@ TEST(each_value_is_evaluated_and_has_the_type_of_its_key)
 		 "{\n  group \"a\" {\n  }\n}\n# 1: constraint is dropped: distinct_hosts is false"},
 		{NOMAD_CONSTRAINT, "operator = \"distinct_hosts\"\nvalue = \"false\"\n", "",
 		 "{\n  group \"a\" {\n  }\n}\n# 1: constraint is dropped: distinct_hosts is false"},
+		{NOMAD_CONSTRAINT, "operator = \"distinct_hosts\"\nvalue = \"true\"\n", "",
+		 " operator = \"distinct_hosts\"\n    }\n  }\n}\n# 1: constraint is changed: distinct_hosts "
+		 "is "
+		 "an operator without value\n# 5: variable"},
+		{NOMAD_CONSTRAINT, "operator = \"distinct_hosts\"\nvalue = true\n", "",
+		 "  }\n}\n# 1: constraint is changed: distinct_hosts is an operator without value\n# 5: "
+		 "variable"},
+		{NOMAD_CONSTRAINT, "operator = \"distinct_hosts\"\n", "", " operator = \"distinct_hosts\"\n"},
+		{NOMAD_CONSTRAINT, "operator = \"distinct_hosts\"\nvalue = \"all\"\n", "",
+		 "{\n  group \"a\" {\n  }\n}\n# 3: value is refused: it is not true or false"},
 		{NOMAD_CONSTRAINT, "colour = 1\n", "", "colour is refused: Nomad has no such key here"},
 	};
 
