@@ -1147,7 +1147,47 @@ static void write_capabilities(const struct item *item)
 		write_json(item->w, "cap_add", full);
 }
 
-static void add_host_path(const struct item *item, const char *source, const char *target, bool is_read_only)
+/* Behind the second colon: "ro,z". */
+struct bind_options {
+	bool is_read_only;
+	char label[2];	/* z or Z */
+	char other[32]; /* one that changes what the task sees, or the host */
+};
+
+/* A host path has the propagation private, and nothing is mounted below it. */
+static void read_options(const char *text, struct bind_options *ret)
+{
+	*ret = (struct bind_options){.is_read_only = false};
+	for (size_t n; *text != '\0'; text += n + (text[n] == ',')) {
+		char one[sizeof(ret->other)];
+
+		n = strcspn(text, ",");
+		(void)snprintf(one, sizeof(one), "%.*s", (int)n, text);
+		if (str_eq(one, "ro"))
+			ret->is_read_only = true;
+		else if (str_eq(one, "z") || str_eq(one, "Z"))
+			(void)str_copy(ret->label, sizeof(ret->label), one);
+		else if (!str_eq(one, "private") && !str_eq(one, "rprivate"))
+			(void)str_copy(ret->other, sizeof(ret->other), one);
+	}
+}
+
+static void refuse_engine_volume(const struct item *item, const char *source)
+{
+	item_remark(item, NOMAD_REFUSED,
+		    "%.64s is refused: %.64s: data written there is lost with the container; register a "
+		    "volume, and write a volume block and volume_mount",
+		    item->key, source);
+}
+
+/* Is @source a path? Two bare names are folders of a task of Nomad, others may be volumes of the engine. */
+static bool is_path(const char *source)
+{
+	return strchr(source, '/') || str_eq(source, "local") || str_eq(source, "secrets");
+}
+
+static void add_host_path(const struct item *item, const char *source, const char *target,
+			  const struct bind_options *options)
 {
 	const struct nomad_key *row = nomad_find_key(item->block, item->key);
 	const char *other = json_string_value(json_object_get(item->w->host_paths, source));
@@ -1157,18 +1197,30 @@ static void add_host_path(const struct item *item, const char *source, const cha
 			    "%.64s is refused: %.64s: omit it, a privileged CSI plugin has /dev; devices are "
 			    "not assigned to other tasks",
 			    item->key, source);
+	} else if (!is_path(source)) {
+		refuse_engine_volume(item, source);
 	} else if (source[0] != '/') {
 		item_remark(item, NOMAD_DROPPED,
 			    "%.64s is dropped: %.64s is no path of the host; put the file into the image or "
 			    "onto a volume",
 			    item->key, source);
-	} else if (!is_read_only) {
+	} else if (!options->is_read_only) {
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %.64s: %s", item->key, source, row->text);
+	} else if (options->other[0] != '\0') {
+		item_remark(
+			item, NOMAD_REFUSED,
+			"%.64s is refused: %.64s: host_paths has no option %s; use a volume of class bind",
+			item->key, source, options->other);
 	} else if (other && !str_eq(other, target)) {
 		item_remark(item, NOMAD_REFUSED, "%.64s is refused: %.64s: host_paths has one target for it",
 			    item->key, source);
 	} else {
 		item_remark(item, NOMAD_CHANGED, "%.64s is changed: %.64s: %s", item->key, source, row->text);
+		if (options->label[0] != '\0')
+			item_remark(item, NOMAD_DROPPED,
+				    "%s is dropped: %.64s: on nodes with SELinux, give it the type "
+				    "container_file_t",
+				    options->label, source);
 		if (json_object_set_new(item->w->host_paths, source, json_string(target)) < 0)
 			item->w->is_short = true;
 	}
@@ -1186,6 +1238,7 @@ static void write_binds(const struct item *item)
 		size_t n_source = strcspn(text, ":"), n_target;
 		char source[REMARK_SIZE], target[REMARK_SIZE];
 		const char *behind = text[n_source] == ':' ? text + n_source + 1 : "";
+		struct bind_options options;
 
 		n_target = strcspn(behind, ":");
 		if (str_format(source, sizeof(source), "%.*s", (int)n_source, text) < 0 ||
@@ -1193,8 +1246,10 @@ static void write_binds(const struct item *item)
 		    target[0] == '\0')
 			item_remark(item, NOMAD_REFUSED, "%.64s is refused: it is no list of SOURCE:TARGET",
 				    item->key);
-		else
-			add_host_path(item, source, target, str_starts_with(behind + n_target, ":ro"));
+		else {
+			read_options(behind + n_target + (behind[n_target] == ':'), &options);
+			add_host_path(item, source, target, &options);
+		}
 	}
 }
 
@@ -1205,12 +1260,14 @@ static void write_bind(struct writer *w, const json_t *body)
 	cleanup_json json_t *source = read_member(w, NOMAD_CONFIG, body, "source", NOMAD_TEXT);
 	cleanup_json json_t *target = read_member(w, NOMAD_CONFIG, body, "target", NOMAD_TEXT);
 	cleanup_json json_t *read_only = read_member(w, NOMAD_CONFIG, body, "readonly", NOMAD_BOOL);
+	const struct bind_options options = {.is_read_only = json_is_true(read_only)};
 	size_t n_known = 3 + (read_only != NULL);
 
-	if (type && source && target && str_eq(json_string_value(type), "bind") &&
-	    json_object_size(body) == n_known)
-		add_host_path(&item, json_string_value(source), json_string_value(target),
-			      json_is_true(read_only));
+	if (!type || str_eq(json_string_value(type), "volume"))
+		refuse_engine_volume(&item, source ? json_string_value(source) : "a volume without a name");
+	else if (source && target && str_eq(json_string_value(type), "bind") &&
+		 json_object_size(body) == n_known)
+		add_host_path(&item, json_string_value(source), json_string_value(target), &options);
 	else
 		item_remark(&item, NOMAD_REFUSED,
 			    "mount is refused: use a volume block; of class tmpfs it is in memory");
