@@ -36,6 +36,7 @@ struct writer {
 	bool is_short; /* of memory */
 	const char *job_type;
 	const json_t *job;
+	const json_t *group; /* whose tasks are written */
 	const char *network; /* of the group: a mode of Holdfast; NULL: it has no block */
 	json_t *host_paths;  /* of the task; borrowed */
 };
@@ -942,6 +943,7 @@ static void write_group(const struct item *item, const char *label, const json_t
 
 	w->scope.ports = ports;
 	note_ports(w, network);
+	w->group = body;
 	w->network = group_network(w, network);
 	begin_named(w, "group", item->value, label);
 	write_members(w, NOMAD_GROUP, body);
@@ -1010,6 +1012,36 @@ static void write_lifecycle(const struct item *item)
 	    !str_eq(item->w->job_type, "batch"))
 		item_remark(item, NOMAD_DROPPED,
 			    "lifecycle is dropped: tasks start in the order of the file");
+	else
+		remark_row(item, nomad_find_key(item->block, item->key));
+}
+
+/* Tasks of the group that do not run before or after the others. */
+static size_t count_together(struct writer *w)
+{
+	const char *label;
+	json_t *task;
+	size_t n = 0;
+
+	json_object_foreach (json_object_get(w->group, "task"), label, task) {
+		json_t *lifecycle = json_object_get(task, "lifecycle");
+		cleanup_json json_t *sidecar = read_member(w, NOMAD_TASK, lifecycle, "sidecar", NOMAD_BOOL);
+
+		n += !lifecycle || json_is_true(sidecar);
+	}
+	return n;
+}
+
+/* Nomad stops the other tasks when the leader ends, without which a batch job may have no end. */
+static void write_leader(const struct item *item)
+{
+	bool is_needed = str_eq(item->w->job_type, "batch") && count_together(item->w) > 1;
+	cleanup_json json_t *leader = is_needed ? read_value(item, NOMAD_BOOL) : NULL;
+
+	if (json_is_true(leader))
+		item_remark(item, NOMAD_REFUSED,
+			    "leader is refused: a batch job ends when all its tasks have ended, and "
+			    "no task is stopped for the leader; let the others end by themselves");
 	else
 		remark_row(item, nomad_find_key(item->block, item->key));
 }
@@ -1366,6 +1398,7 @@ static write_fn *find_writer(enum nomad_block block, const char *key)
 		{NOMAD_TASK, "resources", write_all_resources},
 		{NOMAD_TASK, "logs", write_all_logs},
 		{NOMAD_TASK, "lifecycle", write_lifecycle},
+		{NOMAD_TASK, "leader", write_leader},
 		{NOMAD_TASK, "kill_timeout", write_stop_timeout},
 		{NOMAD_CSI_PLUGIN, "health_timeout", write_any_duration},
 		{NOMAD_RESOURCES, "cores", write_cores},

@@ -656,3 +656,43 @@ TEST(a_task_that_waits_for_another_is_refused)
 		nomad_import_release(&import);
 	}
 }
+
+/* Without it a sidecar keeps a batch job from its end. */
+TEST(a_batch_job_whose_leader_ends_other_tasks_is_refused)
+{
+	static const char sidecar[] =
+		"task \"b\" {\nlifecycle {\nhook = \"poststart\"\nsidecar = true\n}\n}\n";
+	static const char before[] = "task \"b\" {\nlifecycle {\nhook = \"prestart\"\n}\n}\n";
+	static const struct {
+		const char *type, *leader, *other;
+		bool is_refused;
+	} rows[] = {
+		{"batch", "true", "task \"b\" {\n}\n", true},
+		{"batch", "\"true\"", sidecar, true},
+		{"batch", "false", "task \"b\" {\n}\n", false},
+		{"batch", "true", before, false},
+		{"batch", "true", "", false},
+		{"service", "true", "task \"b\" {\n}\n", false},
+		{"system", "true", sidecar, false},
+	};
+	static const char refused[] = "leader is refused: a batch job ends when all its tasks have ended, "
+				      "and no task is stopped for "
+				      "the leader; let the others end by themselves";
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[512];
+		cleanup(nomad_import_release) struct nomad_import import = {.text = NULL};
+
+		(void)snprintf(
+			text, sizeof(text),
+			"job \"a\" {\ntype = \"%s\"\ngroup \"a\" {\ntask \"a\" {\nleader = %s\n}\n%s}\n}\n",
+			rows[i].type, rows[i].leader, rows[i].other);
+		import = import_text(text, NULL, NULL);
+		assert_int_equal(has_remark(&import, 5, refused), rows[i].is_refused);
+		assert_int_not_equal(
+			has_remark(&import, 5,
+				   "leader is dropped: an allocation ends when one task fails or "
+				   "all ended"),
+			rows[i].is_refused);
+	}
+}
