@@ -21,14 +21,19 @@ static bool must_retry(ssize_t r)
 	return r < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-static int socket_fd(BIO *bio)
-{
-	return (int)(intptr_t)BIO_get_data(bio);
-}
+/* OpenSSL reads until it has data, a whole message or the whole handshake: a peer that sends tiny records
+ * would hold it for as long as it sends. A record takes two reads. */
+enum { READS_MAX = 32 };
+
+struct tls_socket {
+	int fd;
+	int reads_left; /* in this call of OpenSSL; negative: the socket is empty */
+};
 
 static int bio_write(BIO *bio, const char *bytes, int n)
 {
-	ssize_t r = send(socket_fd(bio), bytes, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	const struct tls_socket *sock = BIO_get_data(bio);
+	ssize_t r = send(sock->fd, bytes, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	BIO_clear_retry_flags(bio);
 	if (must_retry(r))
@@ -38,9 +43,16 @@ static int bio_write(BIO *bio, const char *bytes, int n)
 
 static int bio_read(BIO *bio, char *bytes, int n)
 {
-	ssize_t r = recv(socket_fd(bio), bytes, (size_t)n, MSG_DONTWAIT);
+	struct tls_socket *sock = BIO_get_data(bio);
+	ssize_t r;
 
 	BIO_clear_retry_flags(bio);
+	if (sock->reads_left <= 0) {
+		BIO_set_retry_read(bio);
+		return -1;
+	}
+	r = recv(sock->fd, bytes, (size_t)n, MSG_DONTWAIT);
+	sock->reads_left = must_retry(r) ? -1 : sock->reads_left - 1;
 	if (must_retry(r))
 		BIO_set_retry_read(bio);
 	if (r == 0)
@@ -60,6 +72,12 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
 	}
 }
 
+static int bio_destroy(BIO *bio)
+{
+	free(BIO_get_data(bio));
+	return 1;
+}
+
 /* For BIOs that never raise SIGPIPE: OpenSSL's own use write(2). BIO_meth_free() after the last of them. */
 static BIO_METHOD *tls_bio_method_new(void)
 {
@@ -70,6 +88,7 @@ static BIO_METHOD *tls_bio_method_new(void)
 	BIO_meth_set_write(method, bio_write);
 	BIO_meth_set_read(method, bio_read);
 	BIO_meth_set_ctrl(method, bio_ctrl);
+	BIO_meth_set_destroy(method, bio_destroy);
 	return method;
 }
 
@@ -77,10 +96,14 @@ static BIO_METHOD *tls_bio_method_new(void)
 static BIO *tls_bio_new(const BIO_METHOD *method, int fd)
 {
 	BIO *bio = BIO_new(method);
+	struct tls_socket *sock = bio ? malloc(sizeof(*sock)) : NULL;
 
-	if (!bio)
+	if (!sock) {
+		BIO_free(bio);
 		return NULL;
-	BIO_set_data(bio, (void *)(intptr_t)fd);
+	}
+	*sock = (struct tls_socket){.fd = fd};
+	BIO_set_data(bio, sock);
 	BIO_set_init(bio, 1);
 	return bio;
 }
@@ -209,6 +232,7 @@ static SSL_CTX *context_new(const SSL_METHOD *method, const struct material *m)
 	(void)SSL_CTX_set_options(ctx, SSL_OP_CLEANSE_PLAINTEXT);
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
+	(void)SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY); /* one message a call */
 	return TAKE_PTR(ctx);
 }
 
@@ -431,4 +455,21 @@ enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct e
 	TRY(session_new(tls, tls->client, fd, ret, err));
 	SSL_set_connect_state(*ret);
 	return STATUS_OK;
+}
+
+static struct tls_socket *socket_of(const SSL *ssl)
+{
+	return BIO_get_data(SSL_get_rbio(ssl));
+}
+
+void tls_session_begin(SSL *ssl)
+{
+	ERR_clear_error();
+	errno = 0;
+	socket_of(ssl)->reads_left = READS_MAX;
+}
+
+bool tls_session_has_unread(const SSL *ssl)
+{
+	return socket_of(ssl)->reads_left >= 0;
 }

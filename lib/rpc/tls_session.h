@@ -20,6 +20,11 @@ enum status tls_session_check_server(const struct rpc_tls *tls, struct error *er
 enum status tls_session_accept(struct rpc_tls *tls, int fd, SSL **ret, struct error *err);
 enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct error *err);
 
+/** Call it before each call of OpenSSL that may read. That call then reads few records, and one message after
+ * the handshake. If it wants to read although the session has unread bytes, make it again. */
+void tls_session_begin(SSL *ssl);
+bool tls_session_has_unread(const SSL *ssl);
+
 /** The URI identity of the verified peer, empty when it showed no certificate or one without exactly one
  * usable URI. */
 void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE]);

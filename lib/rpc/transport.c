@@ -23,6 +23,7 @@ enum {
 	ROUNDS_PER_TURN = 4,
 	OUT_FULL = 47 * 1024, /* bytes that wait for the socket before the protocol is asked for more */
 	OUT_MAX = 64 * 1024,  /* these and one frame more */
+	DATALESS_MAX = 32,    /* new keys and tickets: each costs us more than the peer */
 	ERROR_TEXT_SIZE = 256,
 	LINGER_MAX = 256 * 1024, /* bytes of a client that was refused and has not noticed */
 	RETRANSMIT_MAX_MS = 1000,
@@ -61,7 +62,8 @@ struct transport {
 	bool dirty;   /* woken while running: on_edge and on_fill have to run once more */
 	bool is_behind;	 /* on_edge has left something for the next turn; nothing more is read before */
 	uint64_t end_us; /* of the turn */
-	size_t lingered; /* bytes */
+	unsigned int n_dataless; /* TLS messages in a row without data; of some each step counts */
+	size_t lingered;	 /* bytes */
 	uint64_t last_rx_us;
 	struct byteq ahead; /* read of the socket, without TLS, and not handled yet */
 	struct byteq out;
@@ -220,15 +222,21 @@ static ssize_t read_plain(struct transport *tr, uint8_t *bytes, size_t n)
 	return r < 0 ? r : (ssize_t)n;
 }
 
+/* Did OpenSSL stop before it had read all that is there? */
+static bool has_unread(const struct transport *tr)
+{
+	return tr->ssl && SSL_want_read(tr->ssl) && tls_session_has_unread(tr->ssl);
+}
+
 /* Bytes moved, 0 when it has to wait, negative when the connection has failed. */
 static ssize_t read_some(struct transport *tr, uint8_t *bytes, size_t n)
 {
 	ssize_t r;
 
 	if (tr->ssl) {
-		ERR_clear_error();
-		errno = 0;
+		tls_session_begin(tr->ssl);
 		r = SSL_read(tr->ssl, bytes, (int)n);
+		tr->n_dataless = r > 0 ? 0 : tr->n_dataless + has_unread(tr);
 		return r > 0 ? r : tls_verdict(tr, (int)r, "receive");
 	}
 	r = read_plain(tr, bytes, n);
@@ -248,8 +256,7 @@ static ssize_t write_some(struct transport *tr, const uint8_t *bytes, size_t n)
 	ssize_t r;
 
 	if (tr->ssl) {
-		ERR_clear_error();
-		errno = 0;
+		tls_session_begin(tr->ssl);
 		r = SSL_write(tr->ssl, bytes, (int)n);
 		return r > 0 ? r : tls_verdict(tr, (int)r, "send");
 	}
@@ -269,8 +276,7 @@ static void handshake(struct transport *tr)
 {
 	int r;
 
-	ERR_clear_error();
-	errno = 0;
+	tls_session_begin(tr->ssl);
 	tr->blocked = false;
 	r = SSL_do_handshake(tr->ssl);
 	if (r != 1) {
@@ -298,11 +304,25 @@ static void run_edge(struct transport *tr)
 	tr->is_behind = tr->ops->on_edge(tr->userdata, tr->end_us);
 }
 
+/* Returns false if the connection has failed. */
+static bool deliver(struct transport *tr, uint8_t *bytes, size_t n)
+{
+	struct error err;
+	enum status status;
+
+	tr->last_rx_us = clock_monotonic_us();
+	status = tr->ops->on_bytes(tr->userdata, bytes, n, &err);
+	explicit_bzero(bytes, n);
+	if (status == STATUS_OK)
+		run_edge(tr);
+	else
+		transport_fail(tr, &err);
+	return status == STATUS_OK;
+}
+
 static void receive(struct transport *tr)
 {
 	uint8_t chunk[CHUNK];
-	struct error err;
-	enum status status;
 
 	if (tr->is_behind)
 		run_edge(tr);
@@ -310,16 +330,10 @@ static void receive(struct transport *tr)
 	     i++) {
 		ssize_t n = read_some(tr, chunk, sizeof(chunk));
 
-		if (n <= 0)
+		if (n > 0 ? !deliver(tr, chunk, (size_t)n) : n < 0 || !has_unread(tr))
 			return;
-		tr->last_rx_us = clock_monotonic_us();
-		status = tr->ops->on_bytes(tr->userdata, chunk, (size_t)n, &err);
-		explicit_bzero(chunk, (size_t)n);
-		if (status != STATUS_OK) {
-			transport_fail(tr, &err);
-			return;
-		}
-		run_edge(tr);
+		if (tr->n_dataless > DATALESS_MAX)
+			fail_text(tr, "the other side sends TLS messages without data");
 		if (!tr->ssl && (size_t)n < sizeof(chunk))
 			return;
 		if (clock_monotonic_us() >= tr->end_us)
