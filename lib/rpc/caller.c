@@ -4,7 +4,9 @@
 #include "base/parse.h"
 #include "base/str.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <openssl/sha.h>
 #include <string.h>
 
@@ -112,17 +114,36 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
 	return STATUS_OK;
 }
 
+void caller_origin(const struct rpc_peer *peer, char ret[static RPC_ADDRESS_SIZE])
+{
+	const char *host = peer->address;
+	const char *colon = strrchr(host, ':');
+	bool is_v6 = host[0] == '[';
+	size_t n = is_v6 ? strcspn(++host, "]%") : colon ? (size_t)(colon - host) : strlen(host);
+	struct in6_addr v6;
+
+	(void)str_format(ret, RPC_ADDRESS_SIZE, "%.*s", (int)n, host);
+	if (!is_v6 || inet_pton(AF_INET6, ret, &v6) != 1)
+		return;
+	if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+		(void)inet_ntop(AF_INET, &v6.s6_addr[12], ret, RPC_ADDRESS_SIZE);
+		return;
+	}
+	memset(&v6.s6_addr[8], 0, 8);
+	(void)inet_ntop(AF_INET6, &v6, ret, RPC_ADDRESS_SIZE);
+	n = strlen(ret);
+	(void)str_copy(ret + n, RPC_ADDRESS_SIZE - n, "/64");
+}
+
 void caller_key(const struct rpc_peer *peer, const char *token, char ret[static CALLER_KEY_SIZE])
 {
-	const char *port = strrchr(peer->address, ':');
+	char origin[RPC_ADDRESS_SIZE];
 	uint8_t digest[SHA256_DIGEST_LENGTH];
 	size_t n;
 
-	(void)str_format(ret, CALLER_KEY_SIZE, "%s %.*s", peer->uri,
-			 peer->uri[0] != '\0' || token ? 0
-			 : port			       ? (int)(port - peer->address)
-						       : (int)strlen(peer->address),
-			 peer->address);
+	caller_origin(peer, origin);
+	(void)str_format(ret, CALLER_KEY_SIZE, "%s %s", peer->uri,
+			 peer->uri[0] != '\0' || token ? "" : origin);
 	if (!token)
 		return;
 	(void)SHA256((const unsigned char *)token, strlen(token), digest);

@@ -18,11 +18,15 @@ enum status caller_format(const struct rpc_peer *peer, char ret[static REQUEST_C
 /** STATUS_INVALID_ARGUMENT for a text that caller_format() does not make. */
 enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *err);
 
+/** Writes the network whose connections and calls count together if the peer has no identity: the host of its
+ * address, "192.0.2.1", or its IPv6 network, "2001:db8:1:2::/64", all of which one host may have. */
+void caller_origin(const struct rpc_peer *peer, char ret[static RPC_ADDRESS_SIZE]);
+
 /* Identity or address, and the digest of a token, in hexadecimal. */
 enum { CALLER_KEY_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * 32 + 4 };
 
 /** Writes a text that is the same for all connections of a caller: its certificate's identity and the digest
- * of the token, or its address without the port if it has neither. A wrong token makes another caller.
+ * of the token, or caller_origin() if it has neither. A wrong token makes another caller.
  * @token a secret, or NULL */
 void caller_key(const struct rpc_peer *peer, const char *token, char ret[static CALLER_KEY_SIZE]);
 

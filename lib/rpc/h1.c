@@ -144,7 +144,6 @@ void h1_forget(struct h1 *h1, const struct h2_stream *stream)
 {
 	assert(h1->stream == stream);
 	h1->stream = NULL;
-	h1->ops->on_idle(h1->userdata);
 }
 
 /* Refuse input that is no request, or cannot be read to its end. */

@@ -23,8 +23,6 @@ struct h1_ops {
 	void (*on_wake)(void *userdata);
 	/* The connection is beyond repair. */
 	void (*on_fail)(void *userdata, const struct error *why);
-	/* The request in progress is gone: the next one may come. */
-	void (*on_idle)(void *userdata);
 };
 
 /** @ops and @userdata borrowed, outlive it

@@ -8,6 +8,7 @@ struct peer_count {
 	const char *name; /* the text below: the tree's key */
 	size_t n;
 	size_t n_bytes;
+	struct peer_conns idle;
 	RB_ENTRY(peer_count) by_name;
 	char text[];
 };
@@ -28,15 +29,22 @@ static struct peer_count *count_new(struct peer_count_tree *tree, const char *na
 		return NULL;
 	memcpy(count->text, name, size);
 	count->name = count->text;
+	TAILQ_INIT(&count->idle);
 	RB_INSERT(peer_count_tree, tree, count);
 	return count;
+}
+
+struct peer_count *peer_count_find(struct peer_count_tree *tree, const char *name)
+{
+	struct peer_count key = {.name = name};
+
+	return RB_FIND(peer_count_tree, tree, &key);
 }
 
 struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *name, size_t max,
 				    bool *ret_full)
 {
-	struct peer_count key = {.name = name};
-	struct peer_count *count = RB_FIND(peer_count_tree, tree, &key);
+	struct peer_count *count = peer_count_find(tree, name);
 
 	*ret_full = (count ? count->n : 0) >= max;
 	if (*ret_full)
@@ -46,6 +54,11 @@ struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *na
 	if (count)
 		count->n++;
 	return count;
+}
+
+struct peer_conns *peer_count_idle(struct peer_count *count)
+{
+	return &count->idle;
 }
 
 size_t *peer_count_bytes(struct peer_count *count)

@@ -124,6 +124,7 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 		.userdata = userdata,
 		.conns = LIST_HEAD_INITIALIZER(server->conns),
 		.starting = TAILQ_HEAD_INITIALIZER(server->starting),
+		.idle = TAILQ_HEAD_INITIALIZER(server->idle),
 		.waiting = TAILQ_HEAD_INITIALIZER(server->waiting),
 		.listeners = LIST_HEAD_INITIALIZER(server->listeners),
 	};

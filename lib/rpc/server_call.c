@@ -53,6 +53,8 @@ static void call_free(struct rpc_call *call)
 	disconnect(call);
 	(void)sd_event_source_disable_unref(call->deadline);
 	LIST_REMOVE(call, of_conn);
+	if (call->is_begun)
+		server_conn_end_request(call->conn);
 	server_conn_unref(call->conn);
 	free(call->caller);
 	free(call->end_message);
@@ -119,7 +121,7 @@ static void leave_handler(struct rpc_call *call, enum call_state state)
 	if (call->method->stream)
 		call->conn->server->n_streams--;
 	call->state = state;
-	call->conn->n_held--;
+	server_conn_set_calls(call->conn, call->conn->n_held - 1);
 	call->deadline = sd_event_source_unref(call->deadline);
 }
 
@@ -163,7 +165,7 @@ static enum status arm_deadline(struct rpc_call *call, struct error *err)
 	uint64_t delay_us = server->timing.request_us;
 	int r;
 
-	if (call->head.has_timeout)
+	if (call->head.has_timeout && (call->method->stream || call->head.timeout_us < delay_us))
 		delay_us = call->head.timeout_us;
 	else if (call->method->stream)
 		return STATUS_OK;
@@ -355,6 +357,9 @@ static void rpc_call_begin(struct rpc_call *call)
 
 	if (call->is_waiting)
 		return;
+	if (!call->is_begun)
+		server_conn_begin_request(call->conn);
+	call->is_begun = true;
 	call->state = CALL_ENDED;
 	if (request_head_is_malformed(&call->head)) {
 		h2_stream_reset(&call->stream, NGHTTP2_PROTOCOL_ERROR);
@@ -371,7 +376,7 @@ static void rpc_call_begin(struct rpc_call *call)
 		server_conn_move(call->conn, POLL_BACKGROUND);
 	call->state = CALL_STREAMING;
 	call->stream.is_paced = call->method->stream->on_drained != NULL;
-	call->conn->n_held++;
+	server_conn_set_calls(call->conn, call->conn->n_held + 1);
 	call->conn->server->n_streams++;
 	if (call->method->stream->on_open)
 		call->method->stream->on_open(call, userdata_of(call));
@@ -442,12 +447,17 @@ static void look_if_late(struct rpc_call *call)
 /* The request is complete, in any form. */
 static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
+	const uint64_t request_us = call->conn->server->timing.request_us;
 	struct error err;
 
 	call->state = CALL_HANDLED;
-	call->conn->n_held++;
+	server_conn_set_calls(call->conn, call->conn->n_held + 1);
 	if (!call->head.has_timeout)
 		look_if_late(call);
+	else if (call->head.timeout_us > request_us) /* from here on the caller's own; cannot fail */
+		(void)timer_arm(call->conn->server->event, &call->deadline,
+				call->head.timeout_us - request_us + rpc_call_left_us(call), on_deadline,
+				call);
 	if (rpc_call_ask_gate(call, request, &err) == STATUS_OK)
 		call->method->unary(call, request, userdata_of(call));
 	else if (err.status == STATUS_UNAVAILABLE)
@@ -593,14 +603,6 @@ static void on_trailers(struct h2_stream *stream)
 	grpc_call_trailers(stream->owner);
 }
 
-static struct rpc_call *begin_call(struct server_conn *conn)
-{
-	struct rpc_call *call = call_new(conn);
-
-	server_conn_disarm(conn);
-	return call;
-}
-
 static struct h2_stream *on_begin(void *userdata)
 {
 	struct server_conn *conn = userdata;
@@ -608,13 +610,13 @@ static struct h2_stream *on_begin(void *userdata)
 
 	if (conn->refused)
 		return NULL;
-	call = begin_call(conn);
+	call = call_new(conn);
 	return call ? &call->stream : NULL;
 }
 
 static struct h2_stream *on_h1_begin(void *userdata, struct h1 *h1, const struct request_head *head)
 {
-	struct rpc_call *call = begin_call(userdata);
+	struct rpc_call *call = call_new(userdata);
 
 	if (!call)
 		return NULL;
@@ -631,11 +633,6 @@ static void on_wake(void *userdata)
 static void on_fail(void *userdata, const struct error *why)
 {
 	server_conn_fail(userdata, why);
-}
-
-static void on_idle(void *userdata)
-{
-	server_conn_arm(userdata);
 }
 
 static enum status on_hold(void *userdata, size_t n, struct error *err)
@@ -661,7 +658,6 @@ const struct server_protocols server_call_protocols = {
 			.on_ready = on_ready,
 			.on_wake = on_wake,
 			.on_fail = on_fail,
-			.on_idle = on_idle,
 		},
 };
 

@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "rpc/caller.h"
 #include "rpc/h2_io.h"
 #include "rpc/server.h"
 #include "rpc/server_internal.h"
@@ -43,6 +44,32 @@ static void end_start(struct server_conn *conn)
 	conn->is_starting = false;
 }
 
+/* Neither a certificate nor an account names the peer. A named one has a limit of its own. */
+static bool is_anonymous(const struct server_conn *conn)
+{
+	return conn->peer.kind == RPC_PEER_TLS && conn->peer.uri[0] == '\0';
+}
+
+static void update_idle(struct server_conn *conn)
+{
+	bool is_idle = conn->is_open && conn->up && conn->n_held == 0 && is_anonymous(conn);
+
+	if (is_idle && !conn->is_idle) {
+		TAILQ_INSERT_TAIL(&conn->server->idle, conn, idle);
+		TAILQ_INSERT_TAIL(peer_count_idle(conn->count), conn, idle_of_peer);
+	} else if (!is_idle && conn->is_idle) {
+		TAILQ_REMOVE(&conn->server->idle, conn, idle);
+		TAILQ_REMOVE(peer_count_idle(conn->count), conn, idle_of_peer);
+	}
+	conn->is_idle = is_idle;
+}
+
+void server_conn_set_calls(struct server_conn *conn, size_t n)
+{
+	conn->n_held = n;
+	update_idle(conn);
+}
+
 void server_conn_orphan(struct server_conn *conn)
 {
 	LIST_REMOVE(conn, all);
@@ -57,8 +84,11 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	struct server_conn *conn = userdata;
 	struct error err;
 
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			"the client did not get to its first request in time");
+	if (conn->up) { /* with a GOAWAY */
+		server_conn_close(conn);
+		return 0;
+	}
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "the client did not shake hands in time");
 	transport_fail(conn->transport, &err);
 	return 0;
 }
@@ -81,17 +111,24 @@ void server_conn_fail(struct server_conn *conn, const struct error *why)
 		transport_fail(conn->transport, why);
 }
 
-void server_conn_arm(struct server_conn *conn)
+static void expect_request(struct server_conn *conn)
 {
 	/* setting an existing timer does not fail */
-	if (conn->is_open)
-		(void)timer_arm(conn->server->event, &conn->timer, conn->server->timing.first_request_us,
-				on_timer, conn);
+	(void)timer_arm(conn->server->event, &conn->timer, conn->server->timing.first_request_us, on_timer,
+			conn);
 }
 
-void server_conn_disarm(struct server_conn *conn)
+void server_conn_begin_request(struct server_conn *conn)
 {
+	conn->n_requests++;
 	timer_disarm(conn->timer);
+}
+
+void server_conn_end_request(struct server_conn *conn)
+{
+	conn->n_requests--;
+	if (conn->n_requests == 0 && conn->is_open && (conn->h1 || is_anonymous(conn)))
+		expect_request(conn);
 }
 
 static enum status start_h2(struct server_conn *conn, struct error *err)
@@ -267,45 +304,55 @@ static enum status count_as(struct server_conn *conn, const char *name, size_t m
 	return STATUS_OK;
 }
 
-bool server_conn_make_room(struct rpc_server *server, const char *name)
+/* The oldest that has sent nothing, or has had its time; NULL: a look at more costs too much. */
+static struct server_conn *find_starting(const struct rpc_server *server, const struct peer_count *count)
 {
 	enum { LOOKS_MAX = 64 }; /* each may be a system call */
 	const uint64_t now_us = clock_monotonic_us();
 	struct server_conn *conn;
-	struct error why;
 	int looks = 0;
 
 	TAILQ_FOREACH (conn, &server->starting, starting) {
-		if (name && !(conn->count && str_eq(peer_count_name(conn->count), name)))
+		if (count && conn->count != count)
 			continue;
 		if (++looks > LOOKS_MAX)
-			return false;
-		if (now_us - conn->since_us < server->timing.crowded_us &&
-		    transport_has_heard(conn->transport))
-			continue;
-		(void)error_set(&why, STATUS_RESOURCE_EXHAUSTED, 0,
-				"it did not shake hands, and others want its place");
-		server_conn_refused(server, &conn->peer, &why);
-		server_conn_close(conn);
-		return true;
+			return NULL;
+		if (now_us - conn->since_us >= server->timing.crowded_us ||
+		    !transport_has_heard(conn->transport))
+			return conn;
 	}
-	return false;
+	return NULL;
+}
+
+bool server_conn_make_room(struct rpc_server *server, struct peer_count *count)
+{
+	struct server_conn *conn = TAILQ_FIRST(count ? peer_count_idle(count) : &server->idle);
+	struct error why;
+
+	if (!conn)
+		conn = find_starting(server, count);
+	if (!conn)
+		return false;
+	(void)error_set(&why, STATUS_RESOURCE_EXHAUSTED, 0, "it %s, and others want its place",
+			conn->is_idle ? "is idle without an identity" : "did not shake hands");
+	server_conn_refused(server, &conn->peer, &why);
+	server_conn_close(conn);
+	return true;
 }
 
 /* Before a certificate identifies the peer, a connection counts for its address, with any port. */
 static enum status count_address(struct server_conn *conn, struct error *err)
 {
-	char host[RPC_ADDRESS_SIZE];
-	char *colon;
+	struct rpc_server *server = conn->server;
+	char origin[RPC_ADDRESS_SIZE];
+	struct peer_count *count;
 	enum status status;
 
-	(void)str_copy(host, sizeof(host), conn->peer.address);
-	colon = strrchr(host, ':');
-	if (colon)
-		*colon = '\0';
-	status = count_as(conn, host, conn->server->limits.per_address, err);
-	if (status == STATUS_RESOURCE_EXHAUSTED && server_conn_make_room(conn->server, host))
-		status = count_as(conn, host, conn->server->limits.per_address, err);
+	caller_origin(&conn->peer, origin);
+	status = count_as(conn, origin, server->limits.per_address, err);
+	count = status == STATUS_OK ? NULL : peer_count_find(&server->peers, origin);
+	if (count && server_conn_make_room(server, count))
+		status = count_as(conn, origin, server->limits.per_address, err);
 	return status;
 }
 
@@ -353,8 +400,9 @@ static enum status on_up(void *userdata, struct error *err)
 	if (held_begin(conn, err) != STATUS_OK)
 		return err->status;
 	conn->up = true;
+	update_idle(conn);
 	server_conn_move(conn, POLL_CALLS);
-	server_conn_arm(conn);
+	expect_request(conn);
 	return STATUS_OK;
 }
 
@@ -501,6 +549,7 @@ void server_conn_close(struct server_conn *conn)
 		return;
 	conn->is_open = false;
 	end_start(conn);
+	update_idle(conn);
 	/* an account counts as long as its calls hold something, as it is the only limit that root has */
 	if (conn->count && conn->peer.kind != RPC_PEER_UNIX)
 		peer_count_leave(&conn->server->peers, TAKE_PTR(conn->count));

@@ -79,6 +79,7 @@ struct rpc_server {
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
 	TAILQ_HEAD(, server_conn) starting; /* those of TLS that have not shaken hands, oldest first */
+	struct peer_conns idle; /* those of TLS without an identity and without a handled call, likewise */
 	LIST_HEAD(, rpc_listener) listeners;
 };
 
@@ -100,11 +101,15 @@ struct server_conn {
 	size_t held_bytes;	   /* of what the holder has */
 	bool up;		   /* TLS is established, or not used */
 	bool refused;		   /* it got the reason, and may close now */
+	bool is_idle;		   /* in the lists of those, of the server and of count */
 	unsigned int refs;
-	size_t n_held; /* calls that handlers hold */
+	size_t n_requests; /* whose headers have come, and that are not over */
+	size_t n_held;	   /* calls that handlers hold */
 	LIST_HEAD(, rpc_call) calls;
 	LIST_ENTRY(server_conn) all;
 	TAILQ_ENTRY(server_conn) starting;
+	TAILQ_ENTRY(server_conn) idle;
+	TAILQ_ENTRY(server_conn) idle_of_peer;
 };
 
 /** Serve @fd, a connected non-blocking socket; taken over, also on failure.
@@ -112,10 +117,10 @@ struct server_conn {
 enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
 			    const struct rpc_peer *peer, struct error *err);
 
-/** Close a connection that has not shaken hands, so that another gets its place: the oldest that has sent
- * nothing, or has had its time. @name of the peer that it counts for; NULL: any. Returns whether one was
- * closed. */
-bool server_conn_make_room(struct rpc_server *server, const char *name);
+/** Close a connection, so that another gets its place: the one that has been idle for longest without an
+ * identity, or the oldest that has not shaken hands and has sent nothing, or has had its time. @count of the
+ * peer; NULL: of any peer. Returns whether one was closed. */
+bool server_conn_make_room(struct rpc_server *server, struct peer_count *count);
 
 /** The connection is refused: report and count it. */
 void server_conn_refused(struct rpc_server *server, const struct rpc_peer *peer, const struct error *why);
@@ -135,9 +140,15 @@ void server_conn_wake(struct server_conn *conn);
 /** End it from the event loop. */
 void server_conn_fail(struct server_conn *conn, const struct error *why);
 
-/** No request is in progress: the next one must come in time; or one has come. */
-void server_conn_arm(struct server_conn *conn);
-void server_conn_disarm(struct server_conn *conn);
+/** The headers of a request have come. */
+void server_conn_begin_request(struct server_conn *conn);
+
+/** The request is over. After the last one the next one must come in time, by HTTP/2 only without an
+ * identity. */
+void server_conn_end_request(struct server_conn *conn);
+
+/** So many calls are with handlers. */
+void server_conn_set_calls(struct server_conn *conn, size_t n);
 
 void server_conn_ref(struct server_conn *conn);
 void server_conn_unref(struct server_conn *conn);
@@ -171,6 +182,7 @@ struct rpc_call {
 	bool headers_sent;
 	bool half_closed; /* a stream: its handlers know that the client has finished sending */
 	bool is_relayed;  /* the method is another row than the one that was called */
+	bool is_begun;	  /* a request of its connection */
 	bool is_waiting;  /* in the server's list of those; in CALL_HEAD */
 	TAILQ_ENTRY(rpc_call) waiting;
 	LIST_ENTRY(rpc_call) of_conn;

@@ -83,7 +83,7 @@ typedef const struct rpc_method *rpc_relay_fn(const struct rpc_call *call, const
 typedef enum status rpc_name_fn(struct rpc_peer *peer, void *userdata, struct error *err);
 
 /** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
- * Or it was closed, because more is held for its peer than may be.
+ * Or it was closed, because more is held for its peer than may be, or another one took its place.
  * @why of a refused certificate is STATUS_UNAUTHENTICATED */
 typedef void rpc_refused_fn(const struct rpc_peer *peer, const struct error *why, void *userdata);
 

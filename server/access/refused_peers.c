@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "rpc/caller.h"
 
 #include <string.h>
 
@@ -44,14 +45,10 @@ void refused_peers_log(const struct rpc_peer *peer, const struct error *why, voi
 {
 	struct server *server = userdata;
 	char host[RPC_ADDRESS_SIZE];
-	char *colon;
 
 	if (why->status == STATUS_UNAVAILABLE)
 		return; /* it only came and went, as checks of a port do */
-	(void)str_copy(host, sizeof(host), peer->address);
-	colon = strrchr(host, ':');
-	if (colon)
-		*colon = '\0';
+	caller_origin(peer, host);
 	if (!refused_peers_note(server->refused_peers, host, clock_monotonic_us()))
 		return;
 	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "connect", .peer = peer->address, .err = why},

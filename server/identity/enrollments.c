@@ -17,6 +17,7 @@
 #include "base/join.h"
 #include "base/str.h"
 #include "identity/authority.h"
+#include "rpc/caller.h"
 #include "rpc/enroll_line.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -424,6 +425,7 @@ static enum status handle_enroll(struct server *server, struct rpc_call *call,
 	cleanup_free char *ca = NULL;
 	const Stored *stored = NULL;
 	char host[RPC_ADDRESS_SIZE];
+	char origin[RPC_ADDRESS_SIZE];
 	uint8_t key_sha256[PKI_KEY_DIGEST_SIZE];
 	struct pki_facts facts;
 	struct who who;
@@ -431,7 +433,8 @@ static enum status handle_enroll(struct server *server, struct rpc_call *call,
 
 	TRY(authority_check(server, err));
 	host_of(call, host);
-	TRY(caller_rates_take(authority_enrolling(server), host, clock_monotonic_us(), &slot, err));
+	caller_origin(rpc_call_peer(call), origin);
+	TRY(caller_rates_take(authority_enrolling(server), origin, clock_monotonic_us(), &slot, err));
 	TRY(read_who(request->node, request->identity, &who, err));
 	TRY(check_token(server, request, &who, key_sha256, &stored, err));
 	TRY(authority_read_ca(server, &ca, err));

@@ -180,6 +180,7 @@ TEST(a_caller_without_both_is_its_address_whatever_the_port)
 	static const char *const addresses[][2] = {
 		{"192.0.2.7:1", "192.0.2.7:2"},
 		{"[2001:db8::7]:1", "[2001:db8::7]:2"},
+		{"[2001:db8:0:7::1]:1", "[2001:db8:0:7:f::2]:1"}, /* of one network */
 		{"socket", "socket"},
 	};
 	struct rpc_peer peers[2] = {nameless, nameless};
@@ -190,6 +191,29 @@ TEST(a_caller_without_both_is_its_address_whatever_the_port)
 		assert_true(is_same(&peers[0], NULL, &peers[1], NULL));
 		(void)str_copy(peers[1].address, sizeof(peers[1].address), "192.0.2.70:1");
 		assert_false(is_same(&peers[0], NULL, &peers[1], NULL));
+	}
+}
+
+TEST(an_ipv6_host_counts_with_its_network)
+{
+	static const char *const rows[][2] = {
+		{"192.0.2.7:4711", "192.0.2.7"},
+		{"[2001:db8:1:2:3:4:5:6]:4711", "2001:db8:1:2::/64"},
+		{"[2001:db8:1:2::]:1", "2001:db8:1:2::/64"},
+		{"[2001:db8:1:3::]:1", "2001:db8:1:3::/64"},
+		{"[::1]:1", "::/64"},
+		{"[fe80::7%eth0]:1", "fe80::/64"},
+		{"[::ffff:192.0.2.7]:1", "192.0.2.7"}, /* all IPv4 hosts have one network there */
+		{"/run/holdfast/agent.sock", "/run/holdfast/agent.sock"},
+		{"", ""},
+	};
+	char origin[RPC_ADDRESS_SIZE];
+	struct rpc_peer peer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)str_copy(peer.address, sizeof(peer.address), rows[i][0]);
+		caller_origin(&peer, origin);
+		assert_string_equal(origin, rows[i][1]);
 	}
 }
 

@@ -345,13 +345,18 @@ RAW_TEST(a_client_that_has_called_once_may_stay)
 	assert_false(raw->closed);
 }
 
-RAW_TEST(a_request_without_a_deadline_must_come_to_its_end_in_time)
+RAW_TEST(a_request_must_come_to_its_end_in_time_whatever_its_deadline)
 {
+	static const struct raw_field patient[] =
+		RAW_POST("/holdfast.v1.Volumes/Get", "application/grpc", {"grpc-timeout", "99999999H"});
 	struct raw_answer answer;
 	uint8_t frame[64];
 
 	world->server->timing.request_us = 20 * USEC_PER_MSEC;
 	raw_ask(raw, &(struct raw_request){.body = "\0", .body_len = 1, .open = true}, &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
+	raw_ask(raw, &(struct raw_request){.fields = patient, .body = "\0", .body_len = 1, .open = true},
+		&answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
 	/* its handler may take longer */
 	raw_start(raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "hold")},
@@ -361,6 +366,40 @@ RAW_TEST(a_request_without_a_deadline_must_come_to_its_end_in_time)
 	world_answer(TAKE_PTR(world->held[0]), "db");
 	world_run_until(world, &answer.done);
 	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
+}
+
+RAW_TEST(a_deadline_counts_from_the_headers_of_its_request)
+{
+	static const struct raw_field fields[] =
+		RAW_POST("/holdfast.v1.Volumes/Get", "application/grpc", {"grpc-timeout", "5S"});
+	struct raw_answer answer;
+	uint64_t begun_us, took_us;
+	uint8_t frame[64];
+
+	world->server->timing.request_us = 2 * USEC_PER_SEC;
+	begun_us = clock_monotonic_us();
+	raw_start(raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	run_for(world->event, 1000);
+	raw_continue(raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "hold")},
+		     &answer);
+	world_run_until(world, &answer.done);
+	took_us = clock_monotonic_us() - begun_us;
+	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
+	assert_in_range(took_us, 5000 * USEC_PER_MSEC, 5900 * USEC_PER_MSEC);
+	assert_int_equal(world->n_held, 1);
+	world_answer(TAKE_PTR(world->held[0]), "late");
+}
+
+WORLD_TEST(headers_that_do_not_end_are_no_request)
+{
+	static const uint8_t begin[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+				       "\0\0\1\1\0\0\0\0\1\x82"; /* :method: GET */
+	cleanup(raw_close) struct raw raw;
+
+	world->server->timing.first_request_us = 20 * USEC_PER_MSEC;
+	raw_open(&raw, world, false);
+	assert_int_equal(raw_send(&raw, begin, sizeof(begin) - 1), sizeof(begin) - 1);
+	world_run_until(world, &raw.closed);
 }
 
 WORLD_TEST(a_peer_that_sends_without_reading_is_cut_off)

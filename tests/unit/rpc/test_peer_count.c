@@ -36,7 +36,10 @@ TEST(peers_do_not_count_for_each_other)
 		assert_non_null(counts[i]);
 	}
 	for (size_t i = 0; i < 4; i++)
+		assert_ptr_equal(peer_count_find(&tree, names[i]), counts[i]);
+	for (size_t i = 0; i < 4; i++)
 		peer_count_leave(&tree, counts[i]);
+	assert_null(peer_count_find(&tree, "n1"));
 	assert_true(RB_EMPTY(&tree));
 }
 

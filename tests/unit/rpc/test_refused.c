@@ -2,6 +2,7 @@
 /* Who is not let in, what is told about it on both sides, and what is counted. */
 
 #include "tls_world.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
 #include "rpc/server_internal.h"
@@ -285,21 +286,42 @@ CASE(an_address_may_have_as_many_strangers_as_its_limit_and_no_more)
 {
 	struct rpc_tls *nobody = tls_world_load(tw, "ca", NULL);
 	struct rpc_client *clients[4];
-	struct answer answer;
+	struct answer answer, held[3];
 
 	tw->world->server->limits.per_address = 3;
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 4; i++)
 		clients[i] = tls_world_client(tw, nobody, SERVER_URI);
-		assert_int_equal(world_get_now(tw->world, clients[i], "db", &answer),
-				 i < 3 ? STATUS_OK : STATUS_UNAVAILABLE);
+	for (size_t i = 0; i < 3; i++) {
+		(void)world_get(tw->world, clients[i], "hold", WORLD_CALL_US, &held[i]);
+		world_run_until_count(tw->world, &tw->world->n_held, i + 1);
 	}
+	assert_int_equal(world_get_now(tw->world, clients[3], "db", &answer), STATUS_UNAVAILABLE);
 	assert_int_equal(told.n, 1);
 	assert_error(told.why.status, STATUS_RESOURCE_EXHAUSTED, told.why, "127.0.0.1");
 	for (size_t i = 0; i < 4; i++)
 		rpc_client_free(clients[i]);
+	for (size_t i = 0; i < 3; i++)
+		world_answer(TAKE_PTR(tw->world->held[i]), "late");
 	world_settle(tw->world);
 	assert_true(RB_EMPTY(&tw->world->server->peers));
 	rpc_tls_free(nobody);
+}
+
+CASE(strangers_of_an_ipv6_network_count_together)
+{
+	struct rpc_endpoint endpoint = {.host = "::1", .tls = tw->node_tls, .server_uri = SERVER_URI};
+	struct rpc_server *server = tw->world->server;
+	struct rpc_client *client;
+	struct answer answer;
+	struct error err;
+
+	if (rpc_server_listen_tls(server, "::1", 0, tw->server_tls, &endpoint.port, &err) != STATUS_OK)
+		skip(); /* this machine has no IPv6 */
+	server->limits.per_address = 0;
+	assert_int_equal(rpc_client_new(tw->world->event, &endpoint, &client, &err), STATUS_OK);
+	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_UNAVAILABLE);
+	assert_error(told.why.status, STATUS_RESOURCE_EXHAUSTED, told.why, "of ::/64 are open");
+	rpc_client_free(client);
 }
 
 static void half_open(struct tls_world *tw, const char *bytes, int fds[static 3])
@@ -315,6 +337,97 @@ static void half_open(struct tls_world *tw, const char *bytes, int fds[static 3]
 	while (tw->world->server->n_conns < 3)
 		assert_true(sd_event_run(tw->world->event, WORLD_CALL_US) > 0);
 	world_settle(tw->world);
+}
+
+enum { STRANGERS = 3 };
+
+/* Clients without a certificate, connected and idle, the first one for longest. */
+static struct rpc_tls *open_strangers(struct tls_world *tw, struct rpc_client *ret[static STRANGERS])
+{
+	struct rpc_tls *nobody = tls_world_load(tw, "ca", NULL);
+	struct answer answer;
+
+	for (size_t i = 0; i < STRANGERS; i++) {
+		ret[i] = tls_world_client(tw, nobody, SERVER_URI);
+		assert_int_equal(world_get_now(tw->world, ret[i], "db", &answer), STATUS_OK);
+	}
+	world_settle(tw->world);
+	return nobody;
+}
+
+static void close_strangers(struct rpc_tls *nobody, struct rpc_client *clients[static STRANGERS])
+{
+	for (size_t i = 0; i < STRANGERS; i++)
+		rpc_client_free(clients[i]);
+	rpc_tls_free(nobody);
+}
+
+CASE(a_stranger_without_a_call_is_disconnected)
+{
+	struct rpc_server *server = tw->world->server;
+	struct rpc_client *strangers[STRANGERS];
+	struct answer answer, held;
+	struct rpc_tls *nobody;
+
+	server->timing.first_request_us = 1000 * USEC_PER_MSEC;
+	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
+	nobody = open_strangers(tw, strangers);
+	(void)world_get(tw->world, strangers[0], "hold", WORLD_CALL_US, &held);
+	world_run_until_count(tw->world, &tw->world->n_held, 1);
+	/* a call in between does not count */
+	assert_int_equal(world_get_now(tw->world, strangers[0], "db", &answer), STATUS_OK);
+	assert_int_equal(server->n_conns, 1 + STRANGERS);
+	run_for(tw->world->event, 2000);
+	assert_int_equal(server->n_conns, 2); /* with an identity, and with a call */
+	world_answer(TAKE_PTR(tw->world->held[0]), "late");
+	world_run_until(tw->world, &held.done);
+	assert_int_equal(held.status, STATUS_OK);
+	run_for(tw->world->event, 2000);
+	assert_int_equal(server->n_conns, 1);
+	assert_int_equal(told.n, 0);
+	/* and may come again */
+	assert_int_equal(world_get_now(tw->world, strangers[1], "db", &answer), STATUS_OK);
+	close_strangers(nobody, strangers);
+}
+
+CASE(idle_strangers_give_their_place_to_others_before_silent_ones)
+{
+	struct rpc_server *server = tw->world->server;
+	struct answer answer;
+	uint64_t n_accepted;
+
+	/* of their address, then of all together */
+	for (size_t i = 0; i < 2; i++) {
+		struct rpc_client *client = tls_world_client(tw, tw->node_tls, SERVER_URI);
+		struct rpc_client *strangers[STRANGERS];
+		struct rpc_tls *nobody;
+		int fds[3];
+
+		told.n = 0;
+		half_open(tw, "", fds);
+		nobody = open_strangers(tw, strangers);
+		server->limits.per_address = i == 0 ? 3 + STRANGERS : 100;
+		server->limits.connections = i == 0 ? 100 : 3 + STRANGERS;
+		(void)world_get_now(tw->world, strangers[0], "db",
+				    &answer); /* the second is idle for longest */
+		assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_OK);
+		assert_int_equal(told.n, 1);
+		assert_error(told.why.status, STATUS_RESOURCE_EXHAUSTED, told.why,
+			     "idle without an identity");
+		assert_int_equal(server->n_conns, 3 + STRANGERS);
+		n_accepted = rpc_server_stats(server).accepted;
+		assert_int_equal(world_get_now(tw->world, strangers[0], "db", &answer), STATUS_OK);
+		assert_int_equal(world_get_now(tw->world, strangers[2], "db", &answer), STATUS_OK);
+		assert_int_equal(rpc_server_stats(server).accepted, n_accepted);
+		close_strangers(nobody, strangers);
+		rpc_client_free(client);
+		for (size_t k = 0; k < 3; k++)
+			(void)close(fds[k]);
+		while (server->n_conns > 0)
+			assert_true(sd_event_run(tw->world->event, WORLD_CALL_US) > 0);
+		assert_true(TAILQ_EMPTY(&server->idle));
+	}
+	assert_true(RB_EMPTY(&server->peers));
 }
 
 CASE(connections_that_do_not_shake_hands_give_their_place_to_others)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
 #include "unit.h"
 
 #include "access/refused_peers.h"
@@ -57,4 +58,21 @@ TEST(the_oldest_address_gives_way)
 	now_us += 10 * USEC_PER_SEC;
 	assert_false(refused_peers_note(refused, "10.0.0.1", now_us));
 	assert_true(refused_peers_note(refused, "10.0.0.0", now_us)); /* forgotten, so told of again */
+}
+
+TEST(an_ipv6_network_counts_as_one_address)
+{
+	cleanup_free struct refused_peers *refused = refused_peers_at(clock_monotonic_us());
+	struct server server = {.refused_peers = refused};
+	const struct rpc_peer peers[] = {{.address = "[2001:db8::1]:1"},
+					 {.address = "[2001:db8::2]:2"},
+					 {.address = "[2001:db8:0:1::1]:1"}};
+	struct error why;
+
+	(void)error_set(&why, STATUS_UNAUTHENTICATED, 0, "no");
+	for (size_t i = 0; i < ARRAY_SIZE(peers); i++)
+		refused_peers_log(&peers[i], &why, &server);
+	assert_string_equal(refused->entries[0].host, "2001:db8::/64");
+	assert_string_equal(refused->entries[1].host, "2001:db8:0:1::/64");
+	assert_string_equal(refused->entries[2].host, "");
 }

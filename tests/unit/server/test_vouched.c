@@ -149,3 +149,31 @@ CASE(a_renewal_over_another_connection_prolongs_no_session_through_a_follower)
 	assert_true(f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
 }
+
+static void on_enrolled(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	*(enum status *)userdata = status;
+}
+
+static enum status enroll_from(struct fixture *f, unsigned int host)
+{
+	const struct rpc_behalf behalf = {.peer = &peer};
+	Holdfast__V1__EnrollRequest request = HOLDFAST__V1__ENROLL_REQUEST__INIT;
+	enum status status = STATUS_OK;
+
+	(void)str_format(peer.address, sizeof(peer.address), "[2001:db8::%x]:4000", host);
+	assert_ok(rpc_client_call_for(f->n1.client, &behalf, &holdfast__v1__nodes__descriptor, "Enroll",
+				      &request.base, TIMEOUT_US, on_enrolled, &status, NULL, NULL));
+	UNTIL(f, status != STATUS_OK);
+	return status;
+}
+
+CASE(hosts_of_an_ipv6_network_enrol_at_the_rate_of_one)
+{
+	begin(f);
+	peer.uri[0] = '\0';
+	for (unsigned int i = 0; i < 10; i++)
+		assert_int_not_equal(enroll_from(f, i), STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(enroll_from(f, 10), STATUS_RESOURCE_EXHAUSTED);
+}

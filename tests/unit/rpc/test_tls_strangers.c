@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers whose TLS messages and records carry no data: new keys, tickets, a handshake in pieces of one byte.
- */
+/* Peers without an identity, by OpenSSL alone: TLS messages without data, a handshake in pieces of one byte,
+ * requests that do not end. */
 #include "tls_world.h"
 #include "unit_loop.h"
 
@@ -223,6 +223,37 @@ TLS_TEST(a_handshake_in_many_records_is_left_to_later_turns)
 	put_text(&peer, REQUEST, strlen(REQUEST));
 	flush(&peer);
 	expect_answer(&peer);
+	peer_close(&peer);
+}
+
+/* A literal field without indexing; returns its length. */
+static size_t put_field(char *at, const char *name, const char *value)
+{
+	return (size_t)sprintf(at, "%c%c%s%c%s", 0, (char)strlen(name), name, (char)strlen(value), value);
+}
+
+TLS_TEST(headers_that_do_not_end_keep_no_connection_behind_a_call)
+{
+	char bytes[256] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+	char *request = bytes + 24 + 9;
+	struct peer peer;
+	size_t n = 9;
+
+	tw->world->server->timing.first_request_us = 1000 * USEC_PER_MSEC;
+	n += put_field(request + n, ":method", "POST");
+	n += put_field(request + n, ":scheme", "https");
+	n += put_field(request + n, ":path", "/no.Such/Method");
+	n += put_field(request + n, "content-type", "application/grpc");
+	memcpy(request, (const char[]){0, 0, (char)(n - 9), 1, 5, 0, 0, 0, 1}, 9);
+	memcpy(request + n, (const char[]){0, 0, 1, 1, 0, 0, 0, 0, 3, (char)0x83}, 10);
+	open_stranger(&peer, tw);
+	shake_hands(&peer);
+	put_text(&peer, bytes, 24 + 9 + n + 10);
+	flush(&peer);
+	run_idle(tw->world->event);
+	assert_int_equal(tw->world->server->n_conns, 1);
+	run_for(tw->world->event, 1100);
+	assert_int_equal(tw->world->server->n_conns, 0);
 	peer_close(&peer);
 }
 
