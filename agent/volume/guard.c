@@ -98,6 +98,11 @@ static const char *why_wait(const struct lost_call *lost, const struct plugin_ch
 	*ret_pid = children->pid;
 	if (children->n_naming > 0 && !(is_quiet && has_mounted(children, table, folder)))
 		return "a process that names the volume's folder began during that call and has not ended";
+	if (children->is_partial) {
+		*ret_pid = 0;
+		return "/proc hides processes from the agent, which may still mount: remove ProtectProc= "
+		       "from its unit, or hidepid= from /proc, and restart it";
+	}
 	if (is_over(lost->since_us, GUARD_WAIT_MS))
 		return NULL;
 	if (!is_alive && children->n_session > 0)

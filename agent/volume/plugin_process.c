@@ -6,6 +6,7 @@
 #include "base/str.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ uint64_t plugin_process_now(void)
 	return (uint64_t)now.tv_sec * hz + (uint64_t)now.tv_nsec / (NSEC_PER_SEC / hz);
 }
 
-/* Returns how many bytes; 0: empty, or not readable. A 0 follows them. */
+/* Returns how many bytes; 0: empty, or not readable (errno). A 0 follows them. */
 static size_t read_file(pid_t pid, const char *file, char *dst, size_t size)
 {
 	char path[PROC_PATH_SIZE];
@@ -56,6 +57,7 @@ static bool read_stat(pid_t pid, struct stat_line *ret)
 	int session;
 
 	*ret = (struct stat_line){0};
+	errno = 0;
 	if (read_file(pid, "stat", text, sizeof(text)) == 0)
 		return false;
 	begin = strchr(text, '(');
@@ -76,6 +78,12 @@ static bool has_ended(const struct stat_line *line)
 	return line->state == 'Z' || line->state == 'X';
 }
 
+/* After read_stat(): does the process exist, but /proc does not show it? */
+static bool is_hidden(void)
+{
+	return errno != ENOENT && errno != ESRCH;
+}
+
 struct plugin_process plugin_process_find(pid_t pid)
 {
 	struct stat_line line;
@@ -89,8 +97,11 @@ bool plugin_process_is_alive(const struct plugin_process *process)
 {
 	struct stat_line line;
 
-	return process->pid != 0 && read_stat(process->pid, &line) && line.since == process->since &&
-	       !has_ended(&line);
+	if (process->pid == 0)
+		return false;
+	if (!read_stat(process->pid, &line))
+		return is_hidden();
+	return line.since == process->since && !has_ended(&line);
 }
 
 /* Is @folder, or something below it, among the arguments, or in one of them? */
@@ -123,17 +134,23 @@ void plugin_process_children(const struct plugin_process *plugin, uint64_t from,
 {
 	DIR *proc = opendir("/proc");
 	const struct dirent *entry;
+	bool sees_manager = false; /* it never ends: a /proc without it hides processes of other accounts */
 	struct stat_line line;
 
 	*ret = (struct plugin_children){0};
 	while (proc && (entry = readdir(proc)) != NULL) {
 		uint64_t pid;
 
-		if (parse_u64(entry->d_name, 1, INT32_MAX, &pid) != 0 || (pid_t)pid == plugin->pid ||
-		    !read_stat((pid_t)pid, &line) || has_ended(&line) || line.since < from || line.since > to)
+		if (parse_u64(entry->d_name, 1, INT32_MAX, &pid) != 0)
 			continue;
-		look_at((pid_t)pid, &line, plugin, folder, ret);
+		sees_manager |= pid == SERVICE_MANAGER;
+		if (!read_stat((pid_t)pid, &line))
+			ret->is_partial |= is_hidden();
+		else if ((pid_t)pid != plugin->pid && !has_ended(&line) && line.since >= from &&
+			 line.since <= to)
+			look_at((pid_t)pid, &line, plugin, folder, ret);
 	}
+	ret->is_partial |= !sees_manager;
 	if (proc)
 		(void)closedir(proc);
 }

@@ -34,6 +34,7 @@ bool plugin_process_is_alive(const struct plugin_process *process);
 struct plugin_children {
 	size_t n_naming;  /* that name the folder among their arguments, started by any process */
 	size_t n_session; /* others, of the plugin's session */
+	bool is_partial;  /* /proc hides processes from the caller, which may be such ones */
 	pid_t pid;	  /* one of them; of those that name it, if there are any */
 	char name[PROCESS_NAME_SIZE];
 	char arguments[PROCESS_ARGUMENTS_SIZE]; /* of one that names it: each ends with 0, so does the last */

@@ -50,6 +50,7 @@ PERMITTED = [
     (VOLUME, "holdfast_data_t", "dir", "getattr"),
     (VOLUME, "unlabeled_t", "dir", "getattr"),
     (AGENT, "unlabeled_t", "dir", "getattr"),
+    *((AGENT, domain, "file", "read") for domain in ("init_t", "initrc_t", "mount_t", "unconfined_t", HELPER)),
     (HELPER, "unlabeled_t", "dir", "getattr"),
     (SERVER, "tmpfs_t", "dir", "search"),
     (VOLUME, "proc_t", "filesystem", "getattr"),

@@ -16,7 +16,6 @@ ProtectSystem=no
 ProtectHome=no
 PrivateTmp=no
 ProtectControlGroups=no
-ProtectProc=default
 ReadWritePaths=
 """)  # fmt: skip
     machine.systemctl("daemon-reload")

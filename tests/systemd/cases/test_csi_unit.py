@@ -2,10 +2,14 @@
 """A CSI driver as docs/drivers.md says: its folder, its unit, its volume, all of them as they are written there; the driver is one of
 those in tests/plugins, under the name that the guide gives it."""
 
+import contextlib
+import glob
 import json
 import os
 import re
+import subprocess
 import unittest
+import uuid
 
 import machine
 import volume_units as units
@@ -18,6 +22,7 @@ BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DRIVER = "/usr/local/lib/csi/hostpathplugin"
 SOCKETS = "/run/holdfast/plugins/hostpath"
 DATA = "/var/lib/csi-hostpath"
+SETTINGS = {"largest_bytes": 64 << 30}  # images have holes
 A, B = "csi-hostpath@a.service", "csi-hostpath@b.service"
 
 
@@ -67,13 +72,28 @@ def wait_healthy(unit):
         raise AssertionError(f"{e}; it says: {machine.agent_status()['plugins']}; {machine.journal('-u', unit)}") from e
 
 
+def publishes():
+    with open(f"{DATA}/calls.jsonl", encoding="utf-8") as f:
+        return f.read().count('"method": "NodePublishVolume"')
+
+
+@contextlib.contextmanager
+def process_naming(path):
+    """A process of root with this argument, as a driver's mount."""
+    with subprocess.Popen(["sh", "-c", "read never", "mount", path], stdin=subprocess.PIPE) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
 class Driver(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         install_driver()
         machine.write("/etc/systemd/system/csi-hostpath@.service", block("[Unit]"))
         machine.systemctl("daemon-reload")
-        machine.write(f"{DATA}/orders.json", json.dumps({"settings": {"largest_bytes": 64 << 30}}))  # images have holes
+        machine.write(f"{DATA}/orders.json", json.dumps({"settings": SETTINGS}))
         machine.set_up(profiles=f"\t{block('profile hostpath')}")
         machine.systemctl("enable", "--now", A)
         wait_healthy(A)
@@ -145,6 +165,26 @@ class Driver(unittest.TestCase):
         self.assertEqual([], machine.mounts_below(machine.TREE))
         machine.holdfast("volume", "delete", "orders", "--yes")
         machine.holdfast("audit", "verify")
+
+    def test_7_the_confined_agent_sees_and_waits_for_processes_of_a_call_that_was_lost(self):
+        alloc, before = str(uuid.uuid4()), publishes()
+        machine.holdfast("volume", "create", hcl("id  "))
+        orders = [{"method": "NodePublishVolume", "do": "hang", "times": 1}]
+        machine.write(f"{DATA}/orders.json", json.dumps({"settings": SETTINGS, "orders": orders}))
+        machine.holdfast("alloc", "run", hcl("name = "), "--id", alloc, "--no-wait")
+        machine.wait_for("the call", lambda: publishes() > before)
+        (folder,) = glob.glob(f"{machine.TREE}/stage/.csi/hostpath/*")
+        with process_naming(f"{folder}/rw-publish") as pid:
+            machine.systemctl("kill", "--kill-whom=all", "--signal=KILL", B)
+            machine.wait_for("the process to be named", lambda: f"(pid {pid}, sh)" in str(machine.agent_status()),
+                             seen=machine.agent_status)  # fmt: skip
+            wait_healthy(B)
+            self.assertEqual(publishes(), before + 1)
+        machine.holdfast("alloc", "wait", alloc, "--for", "running")
+        self.assertEqual(publishes(), before + 2)
+        machine.holdfast("alloc", "stop", alloc)
+        machine.wait_for("the claim to be freed", lambda: not units.claims_of("orders"))
+        machine.holdfast("volume", "delete", "orders", "--yes")
 
 
 if __name__ == "__main__":

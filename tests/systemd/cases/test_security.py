@@ -15,8 +15,8 @@ OTHER_RELEASE = ("container",)
 # systemd 252; later ones find less to say.
 THRESHOLDS = {
     units.SERVER: 12,
-    units.SOCKET_AGENT: 14,
-    units.SETUID_AGENT: 70,
+    units.SOCKET_AGENT: 16,
+    units.SETUID_AGENT: 71,
     units.TEMPLATE: 45,
     units.VOLUME: 14,
     units.DRIVER: 7,

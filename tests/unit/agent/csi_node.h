@@ -71,6 +71,7 @@ struct csi_node {
 	const char *naming;	    /* the argument of a process that names a folder; NULL: there is none */
 	unsigned int n_session;	    /* processes of the plugin's session */
 	bool hides_processes;	    /* nothing is known of the plugin's */
+	bool is_proc_partial;
 	unsigned int process_looks; /* for such */
 	unsigned int restarts;
 	uint64_t wait_us;      /* for a plugin */

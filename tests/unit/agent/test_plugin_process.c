@@ -3,7 +3,10 @@
 
 #include "volume/plugin_process.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define FOLDER "/run/nobody/stage/volume-of-this-test"
@@ -107,6 +110,60 @@ TEST(an_ended_process_is_not_alive)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_false(plugin_process_is_alive(&plugin));
 	assert_int_equal(plugin_process_find(pid).pid, 0);
+}
+
+/* Exits with the line of the failed check; 0: none failed. */
+static int look_through_a_proc_of_its_own(void)
+{
+	static const struct {
+		const char *folder; /* made in addition to those of the rows before */
+		bool is_partial;
+	} rows[] = {
+		{"/proc/empty", true}, /* as with hidepid=invisible: no service manager */
+		{"/proc/1", false},    /* and processes that have ended: no stat */
+		{"/proc/77", false},	 {"/proc/78", false},
+		{"/proc/78/stat", true}, /* cannot be read (EISDIR), as with hidepid=noaccess or SELinux
+					    (EACCES) */
+	};
+	const struct plugin_process nobody = {0};
+	struct plugin_children children;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", "/proc", "tmpfs", 0, NULL) < 0)
+		return __LINE__;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (mkdir(rows[i].folder, 0700) < 0)
+			return __LINE__;
+		plugin_process_children(&nobody, 0, UINT64_MAX, FOLDER, &children);
+		if (children.is_partial != rows[i].is_partial || children.n_naming != 0)
+			return (int)i + 1;
+	}
+	if (plugin_process_is_alive(&(struct plugin_process){.pid = 77}) ||
+	    !plugin_process_is_alive(&(struct plugin_process){.pid = 78}))
+		return __LINE__;
+	return 0;
+}
+
+TEST(a_proc_that_hides_processes_is_noticed)
+{
+	const struct plugin_process nobody = {0};
+	struct plugin_children children;
+	int status;
+	pid_t pid;
+
+	plugin_process_children(&nobody, 0, UINT64_MAX, FOLDER, &children);
+	assert_false(children.is_partial);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWNS) < 0 ? UINT8_MAX : look_through_a_proc_of_its_own());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == UINT8_MAX) {
+		print_message("skipped: a /proc of its own needs CAP_SYS_ADMIN\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 TEST(the_service_manager_is_no_plugin)

@@ -1207,6 +1207,29 @@ NODE_TEST(children_of_a_dead_plugin_end_before_a_removal)
 	clock_offset_us = 0;
 }
 
+/* A hidden process may mount at any time. */
+NODE_TEST(a_proc_that_hides_processes_is_waited_for_without_a_deadline)
+{
+	struct csi_user *user = lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
+
+	node->is_proc_partial = true;
+	csi_user_stop(user);
+	while (user->retries < 3)
+		csi_node_turn(node);
+	assert_int_equal(user->last_retry.status, STATUS_ABORTED);
+	EXPECT_WORDS(user->last_retry.msg, "/proc hides processes from the agent");
+	EXPECT_WORDS(user->last_retry.msg, "remove ProtectProc=");
+	clock_offset_us = 10 * GUARD_WAIT_MS * USEC_PER_MSEC;
+	while (user->retries < 10)
+		csi_node_turn(node);
+	expect_calls(node, 1, 1, 0, 0);
+	node->is_proc_partial = false;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	expect_calls(node, 1, 1, 1, 1);
+	csi_node_expect_nothing(node);
+	clock_offset_us = 0;
+}
+
 /* Of what may be somebody else's, and of what nothing is known. */
 NODE_TEST(possibly_unrelated_processes_are_waited_for_until_a_deadline)
 {
