@@ -950,6 +950,15 @@ def check_examples():
                     fault(f"{shown(path)}: 'holdfast {line}': {command} has no option --{option}")
 
 
+def check_users():
+    """A unit with a shell on a volume has a user: root would follow links that a writer of the volume has left."""
+    for path in documents() + sorted(ROOT.glob("docs/examples/*.service")):
+        text = read(path).replace("\\\n", " ")
+        for unit in re.findall(r"^\[Service\]\n(?:.+\n)+|^systemd-run .*$", text, re.M):
+            if re.search(r"BindPaths=/run/holdfast-volumes/.*\bsh -c|\bsh -c.*BindPaths=/run/holdfast-volumes/", unit, re.S) and "User=" not in unit:
+                fault(f"{shown(path)}: runs a shell on a volume as root")
+
+
 # Sections that a page of a section of the manual has.
 SECTIONS = {"1": ["EXIT STATUS", "EXAMPLES"], "5": ["DESCRIPTION", "EXAMPLES"], "8": ["EXIT STATUS", "EXAMPLES", "SECURITY", "FILES"]}
 
@@ -1046,6 +1055,7 @@ def main():
     check_journal()
     check_audit_names(files)
     check_examples()
+    check_users()
     check_sections()
     check_rooms()
     check_decisions()

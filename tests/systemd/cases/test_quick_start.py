@@ -37,6 +37,7 @@ class QuickStart(unittest.TestCase):
         pid = machine.main_pid("notes.service")
         written = f"/proc/{pid}/root/srv/started"
         machine.wait_for("what the service writes", lambda: os.path.exists(written) and os.path.getsize(written) > 0)
+        self.assertNotEqual(os.stat(written).st_uid, 0)
         (seen,) = [line for line in machine.mounts_below("", pid) if line.split(" ")[4] == "/srv"]
         self.assertIn(" - tmpfs ", seen)
         with open(written, encoding="ascii") as f:

@@ -82,6 +82,19 @@ class Propagation(unittest.TestCase):
         machine.systemctl("stop", unit("exchange"))
         self.assertEqual([], units.claims_of("exchange"))
 
+    def test_bidirectional_neither_mounts_nor_unmounts_through_a_link_of_a_writer(self):
+        service, victim = "propagation-bidirectional.service", "/root/victim"
+        mount(victim)
+        self.addCleanup(machine.run, "umount", "--recursive", victim)
+        units.example_volume("exchange")
+        units.install(service)
+        units.start(unit("exchange"))
+        self.addCleanup(units.tear_down, service, unit("exchange"))
+        os.symlink(victim, f"{units.RUN}/exchange/mnt/made")
+        units.start(service, check=False)  # Type=exec: it ends after it has started
+        machine.wait_for("the service to fail", lambda: machine.show(service, "ActiveState") == "failed")
+        self.assertEqual(1, self.seen_below("/root", "self").count(victim))
+
 
 class Containers(unittest.TestCase):
     """podman 4.3 in a container that has no limits of its own; see tests/systemd/README.md."""

@@ -45,6 +45,7 @@ class AService(unittest.TestCase):
         # Type=exec: it has begun, and the shell may not have come to its first command
         written = f"{units.RUN}/pgdata/mnt/starts"
         machine.wait_for(f"the service to write {written}", lambda: os.path.exists(written))
+        self.assertNotEqual(0, os.stat(written).st_uid)
         machine.systemctl("stop", PGDATA)
         self.assertFalse(machine.is_active("pgdata.service"))
         self.assertEqual("success", machine.show(PGDATA, "Result"))
