@@ -181,12 +181,14 @@ enum status process_find(const char *proc, const char *id, int64_t *ret_pid, str
 {
 	cleanup_closedir DIR *processes = opendir(proc);
 	const struct dirent *entry;
+	bool sees_manager = false; /* it never ends: a folder without it hides processes of other accounts */
 	uint32_t pid, unknown = 0;
 	int r, error = 0;
 
 	while (processes && (errno = 0, entry = readdir(processes))) {
 		if (parse_u32(entry->d_name, 1, INT32_MAX, &pid) < 0)
 			continue;
+		sees_manager |= pid == 1;
 		r = match(proc, pid, id);
 		if (r == 1) {
 			*ret_pid = pid;
@@ -201,6 +203,12 @@ enum status process_find(const char *proc, const char *id, int64_t *ret_pid, str
 		return error_set(err, STATUS_UNAVAILABLE, error,
 				 "cannot decide whether process %" PRIu32 " is one of container %.12s",
 				 unknown, id);
+	if (!sees_manager)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"%s hides processes from the driver: remove hidepid= from %s, or ProtectProc= from "
+			"its unit, and restart it",
+			proc, proc);
 	*ret_pid = 0;
 	return STATUS_OK;
 }

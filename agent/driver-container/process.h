@@ -19,8 +19,8 @@
 bool process_is_of(const char *proc, int64_t pid, const char *id);
 
 /** Finds the first process of container @id among all processes.
- * @ret_pid 0: there is no such process. STATUS_UNAVAILABLE if it is not found and a process cannot be read
- * whole: then nothing is known. */
+ * @ret_pid 0: there is no such process. STATUS_UNAVAILABLE if it is not found, and a process cannot be read
+ * whole or @proc hides processes: then nothing is known. */
 enum status process_find(const char *proc, const char *id, int64_t *ret_pid, struct error *err);
 
 /** Opens a pidfd. Returns it, or a negative errno; -ESRCH: the process has ended. */

@@ -221,6 +221,24 @@ CASE(a_folder_without_processes_is_no_evidence)
 	assert_int_equal(process_find("/proc/self/nothing", ID, &pid, &err), STATUS_UNAVAILABLE);
 }
 
+/* As with hidepid=invisible. */
+CASE(a_folder_that_hides_processes_is_no_evidence)
+{
+	char first[FOLDER_SIZE + 2], hidden[FOLDER_SIZE + 7];
+	int64_t pid;
+	struct error err;
+
+	(void)snprintf(first, sizeof(first), "%s/1", f->proc);
+	(void)snprintf(hidden, sizeof(hidden), "%s/hidden", f->proc);
+	add(f, "208", "208\t1", "0::/docker/" OTHER "\n", MOUNT(OTHER));
+	assert_int_equal(find(f), 0);
+	assert_int_equal(rename(first, hidden), 0);
+	assert_int_equal(process_find(f->proc, ID, &pid, &err), STATUS_UNAVAILABLE);
+	assert_contains(err.msg, "hides processes");
+	assert_int_equal(process_find(f->proc, OTHER, &pid, &err), STATUS_OK);
+	assert_int_equal(pid, 208);
+}
+
 CASE(a_process_has_ended_when_the_kernel_reports_it)
 {
 	pid_t pid = fork();
