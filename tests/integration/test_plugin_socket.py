@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-CONF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../systemd/holdfast-agent.tmpfiles")
+SYSTEMD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../systemd")
 AGENT, THIRD, DRIVER = "daemon", "nobody", "games"
 LISTEN = """
 import os, socket, sys, time
@@ -44,15 +44,21 @@ class TestPluginSocket(unittest.TestCase):
         self.base = holder.name
         os.chmod(self.base, 0o755)
         self.plugins = f"{self.base}/holdfast/plugins"
-        self.conf = f"{self.base}/plugins.conf"
-        with open(CONF, encoding="utf-8") as source, open(self.conf, "w", encoding="utf-8") as target:
-            text = source.read().replace("user:holdfast:", f"user:{AGENT}:").replace("root holdfast", f"root {AGENT}")
-            target.write(text.replace("/run/", f"{self.base}/"))
+        self.agent_conf, self.driver_conf = self.conf("agent"), self.conf("driver-container")
         self.tmpfiles()
         self.addCleanup(os.umask, os.umask(0o022))
 
-    def tmpfiles(self):
-        done = subprocess.run(["systemd-tmpfiles", "--create", self.conf], stderr=subprocess.PIPE, text=True, check=False)
+    def conf(self, package):
+        """Its file, with the accounts and the folder of this test."""
+        target = f"{self.base}/{package}.conf"
+        with open(f"{SYSTEMD}/holdfast-{package}.tmpfiles", encoding="utf-8") as source, open(target, "w", encoding="utf-8") as f:
+            text = source.read().replace("holdfast-driver holdfast ", f"{DRIVER} {AGENT} ").replace("holdfast-driver:", f"{DRIVER}:")
+            text = text.replace("user:holdfast:", f"user:{AGENT}:").replace("root holdfast", f"root {AGENT}")
+            f.write(text.replace("/run/", f"{self.base}/"))
+        return target
+
+    def tmpfiles(self, *confs):
+        done = subprocess.run(["systemd-tmpfiles", "--create", *(confs or [self.agent_conf])], stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def bind(self, plugin, umask, mode=0o750):
@@ -131,6 +137,15 @@ class TestPluginSocket(unittest.TestCase):
             self.tmpfiles()
             texts.append(subprocess.run(["getfacl", "-p", self.plugins, path], stdout=subprocess.PIPE, check=True).stdout)
         self.assertEqual(*texts)
+
+    def test_the_agents_file_leaves_the_driver_of_containers_its_right_in_either_order(self):
+        orders = ((self.agent_conf, self.driver_conf), (self.driver_conf, self.agent_conf))
+        for n, conf in enumerate([conf for order in orders for conf in order * 2]):
+            self.tmpfiles(conf)
+            if n > 0:  # from then on the driver has its right
+                self.assertEqual(attempt(DRIVER, "mkdir", f"{self.plugins}/p{n}"), 0, f"{n} {conf}")
+            for user in (AGENT, THIRD):
+                self.assertNotEqual(attempt(user, "mkdir", f"{self.plugins}/{user}"), 0, f"{n} {conf} {user}")
 
     def test_a_hard_link_gives_no_account_more_rights(self):
         """That of the agent, in the folder of a plugin that opens it to its group: the kernel makes one to a regular file that the
