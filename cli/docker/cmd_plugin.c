@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-event.h>
@@ -58,7 +59,8 @@ struct job {
 	int fd; /* of its answer */
 	sd_event_source *source;
 	bool is_given_up; /* by the engine: what it has left behind is released next */
-	char *bytes;
+	bool is_answered; /* its process ends by itself */
+	char *bytes;	  /* the answer, behind its length as uint32_t */
 	size_t n;
 };
 
@@ -71,35 +73,47 @@ static void reply_error(struct rpc_call *call, const char *text)
 	rpc_call_fail(call, &err);
 }
 
-/* Its answer, as far as it has come. */
 static void job_end(struct job *job)
 {
-	Docker__VolumeResponse *answer = NULL;
-	int status = 0;
-
 	for (struct job **at = &job->plugin->jobs; *at; at = &(*at)->next)
 		if (*at == job) {
 			*at = job->next;
 			break;
 		}
 	job->plugin->n_jobs--;
-	while (waitpid(job->pid, &status, 0) < 0 && errno == EINTR)
+	while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	if (job->call && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		answer = docker__volume_response__unpack(NULL, job->n, (const uint8_t *)job->bytes);
-	if (answer && answer->err[0])
-		reply_error(job->call, answer->err);
-	else if (answer)
-		rpc_call_reply(job->call, &answer->base);
-	else if (job->call)
+	if (job->call)
 		reply_error(job->call, "holdfast: the request was given up before its end. Next: ask again");
-	docker__volume_response__free_unpacked(answer, NULL);
 	if (job->is_given_up)
 		(void)sd_event_source_set_time_relative(job->plugin->sweep, 0);
 	sd_event_source_disable_unref(job->source);
 	(void)close(job->fd);
 	free(job->bytes);
 	free(job);
+}
+
+/* Gives the engine the answer, if all of it has come, and reports that to the process. */
+static void job_answer(struct job *job)
+{
+	Docker__VolumeResponse *answer = NULL;
+	uint32_t n;
+
+	if (!job->call || job->n < sizeof(n))
+		return;
+	memcpy(&n, job->bytes, sizeof(n));
+	if (job->n - sizeof(n) == n)
+		answer = docker__volume_response__unpack(NULL, n, (const uint8_t *)job->bytes + sizeof(n));
+	if (!answer)
+		return;
+	if (answer->err[0])
+		reply_error(job->call, answer->err);
+	else
+		rpc_call_reply(job->call, &answer->base);
+	docker__volume_response__free_unpacked(answer, NULL);
+	job->call = NULL;
+	job->is_answered = true;
+	(void)send(job->fd, "", 1, MSG_NOSIGNAL);
 }
 
 static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -121,7 +135,28 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *us
 	memcpy(grown + job->n, bytes, (size_t)n);
 	job->bytes = grown;
 	job->n += (size_t)n;
+	job_answer(job);
 	return 0;
+}
+
+static bool send_answer(const Docker__VolumeResponse *answer)
+{
+	size_t size = docker__volume_response__get_packed_size(answer);
+	uint32_t n = (uint32_t)size;
+	uint8_t *bytes = malloc(size + 1);
+
+	if (!bytes)
+		return false;
+	(void)docker__volume_response__pack(answer, bytes);
+	return fd_write_all(ANSWER_FD, &n, sizeof(n)) == 0 && fd_write_all(ANSWER_FD, bytes, size) == 0;
+}
+
+/* Waits until the engine has its answer; false: it never gets it. */
+static bool is_delivered(void)
+{
+	char byte;
+
+	return read(ANSWER_FD, &byte, 1) == 1;
 }
 
 /* In the process of a request: its only descriptors are the standard ones and that of its answer. */
@@ -130,9 +165,8 @@ static void work(struct plugin *plugin, const char *method, const Docker__Volume
 static void work(struct plugin *plugin, const char *method, const Docker__VolumeRequest *request, int fd)
 {
 	Docker__VolumeResponse *answer;
-	uint8_t *bytes;
-	size_t n;
 	sigset_t none;
+	int lock;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -143,13 +177,12 @@ static void work(struct plugin *plugin, const char *method, const Docker__Volume
 		docker_volumes_sweep(&plugin->volumes);
 		_exit(EXIT_SUCCESS);
 	}
-	answer = docker_volumes_answer(&plugin->volumes, method, request);
-	n = answer ? docker__volume_response__get_packed_size(answer) : 0;
-	bytes = malloc(n + 1);
-	if (!answer || !bytes)
+	answer = docker_volumes_answer(&plugin->volumes, method, request, &lock);
+	if (!answer || !send_answer(answer))
 		_exit(EXIT_FAILURE);
-	(void)docker__volume_response__pack(answer, bytes);
-	_exit(fd_write_all(ANSWER_FD, bytes, n) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+	if (str_eq(method, "Unmount") && !answer->err[0] && is_delivered())
+		docker_volumes_unmount(&plugin->volumes, request->name, request->id);
+	_exit(EXIT_SUCCESS);
 }
 
 static enum status start_process(struct job *job, const char *method, const Docker__VolumeRequest *request,
@@ -158,8 +191,8 @@ static enum status start_process(struct job *job, const char *method, const Dock
 	pid_t parent = getpid();
 	int fds[2];
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "cannot make a pipe");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "cannot make a socket pair");
 	job->pid = fork();
 	if (job->pid == 0) {
 		/* without its parent the answer has no receiver */
@@ -213,7 +246,8 @@ static void on_call(struct rpc_call *call, const ProtobufCMessage *request, void
 		reply_error(call, err.msg);
 }
 
-/* The engine waits no longer: what the request has taken is released, and a wait in a queue is left. */
+/* The engine waits no longer: what the request has taken is released, and a wait in a queue is left. A mount
+ * that did not end for it stays. */
 static void on_gone(struct rpc_call *call, void *userdata)
 {
 	struct plugin *plugin = userdata;
@@ -255,10 +289,14 @@ static const struct rpc_route routes[] = {
 };
 
 static const struct rpc_method methods[] = {
-	{.name = "Activate", .unary = on_call},	    {.name = "Create", .unary = on_call},
-	{.name = "Remove", .unary = on_call},	    {.name = "Mount", .unary = on_call, .on_gone = on_gone},
-	{.name = "Unmount", .unary = on_call},	    {.name = "Path", .unary = on_call},
-	{.name = "Get", .unary = on_call},	    {.name = "List", .unary = on_call},
+	{.name = "Activate", .unary = on_call},
+	{.name = "Create", .unary = on_call},
+	{.name = "Remove", .unary = on_call},
+	{.name = "Mount", .unary = on_call, .on_gone = on_gone},
+	{.name = "Unmount", .unary = on_call, .on_gone = on_gone},
+	{.name = "Path", .unary = on_call},
+	{.name = "Get", .unary = on_call},
+	{.name = "List", .unary = on_call},
 	{.name = "Capabilities", .unary = on_call},
 };
 
@@ -294,20 +332,34 @@ static enum status serve(struct plugin *plugin, const char *path, struct error *
 	return r < 0 ? error_set(err, status_from_errno(r), r, "cannot wait for requests") : STATUS_OK;
 }
 
-/* Gives up the requests in flight, and answers those that are done: an engine asks again for the others. */
+static struct job *find_unanswered(const struct plugin *plugin)
+{
+	struct job *job = plugin->jobs;
+
+	while (job && job->is_answered)
+		job = job->next;
+	return job;
+}
+
+/* Gives up the requests in flight, and answers those that are done: an engine asks again for the others.
+ * Waits for the releases after an answer: at a shutdown nothing else ends them. */
 static void stop(struct plugin *plugin)
 {
-	struct pollfd last = {.fd = plugin->jobs ? plugin->jobs->fd : -1, .events = POLLIN};
+	int patience_ms = STOP_MS;
 	struct job *job;
 
-	if (plugin->jobs)
-		(void)poll(&last, 1, STOP_MS);
-	while ((job = plugin->jobs)) {
-		(void)kill(job->pid, SIGKILL);
-		while (plugin->jobs == job)
-			(void)on_answer(NULL, job->fd, 0, job);
+	while ((job = find_unanswered(plugin))) {
+		struct pollfd answer = {.fd = job->fd, .events = POLLIN};
+
+		if (poll(&answer, 1, patience_ms) == 0) {
+			(void)kill(job->pid, SIGKILL);
+			patience_ms = 0;
+		}
+		(void)on_answer(NULL, job->fd, 0, job);
 	}
-	rpc_server_free(plugin->server);
+	rpc_server_free(plugin->server); /* sends the answers */
+	while ((job = plugin->jobs))
+		(void)on_answer(NULL, job->fd, 0, job);
 	sd_event_source_disable_unref(plugin->sweep);
 	sd_event_unref(plugin->event);
 }

@@ -19,6 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Limits a release that no engine waits for: the next Mount of the volume waits for it. */
+#define RELEASE_US (8 * USEC_PER_SEC)
+
 DEFINE_CLEANUP(Docker__VolumeRecord, record_free)
 
 /* A request at work. */
@@ -230,16 +233,10 @@ static enum status answer_mount(struct task *task, struct error *err)
 	return STATUS_OK;
 }
 
-/* Releases the volumes that are no longer mounted, again if a release failed before. */
+/* Changes nothing yet: podman counts a mount until this answer, and mounts no second time what it counts. */
 static enum status answer_unmount(struct task *task, struct error *err)
 {
-	enum status status;
-
-	record_remove_mount(task->record, task->request->id);
-	status = record_save(task->volumes->dir, task->record, err);
-	if (status != STATUS_OK || task->record->n_mount_ids > 0)
-		return status;
-	return with_claim(task, docker_claim_release, err);
+	return STATUS_OK;
 }
 
 static enum status check_over(struct docker_claim *claim, struct error *err)
@@ -362,15 +359,15 @@ static const struct method {
 	{.name = "Remove", .answer = answer_remove, .has_name = true, .changes = true, .is_gone = true},
 };
 
-static enum status run_method(struct task *task, const struct method *method, struct error *err)
+static enum status run_method(struct task *task, const struct method *method, int *ret_lock,
+			      struct error *err)
 {
 	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
 	const char *dir = task->volumes->dir, *name = task->request->name;
-	cleanup_close int lock = -1;
 	enum status status = method->has_name ? check_name(name, err) : STATUS_OK;
 
 	if (status == STATUS_OK && method->changes)
-		status = record_lock(dir, name, true, &lock, err);
+		status = record_lock(dir, name, true, ret_lock, err);
 	if (status == STATUS_OK && method->has_name)
 		status = record_load(dir, name, &record, err);
 	if (status == STATUS_NOT_FOUND && method->is_gone)
@@ -402,7 +399,7 @@ static void put_error(struct task *task, const struct error *err)
 }
 
 Docker__VolumeResponse *docker_volumes_answer(const struct docker_volumes *volumes, const char *method,
-					      const Docker__VolumeRequest *request)
+					      const Docker__VolumeRequest *request, int *ret_lock)
 {
 	Docker__VolumeResponse blank = DOCKER__VOLUME_RESPONSE__INIT;
 	struct task task = {.volumes = volumes, .request = request};
@@ -410,30 +407,53 @@ Docker__VolumeResponse *docker_volumes_answer(const struct docker_volumes *volum
 	struct error err = {.msg = ""};
 	enum status status;
 
+	*ret_lock = -1;
 	task.answer = (void *)message_convert(&docker__volume_response__descriptor, &blank.base);
 	if (!task.answer)
 		return NULL;
-	status = row ? run_method(&task, row, &err)
+	status = row ? run_method(&task, row, ret_lock, &err)
 		     : error_set(&err, STATUS_UNIMPLEMENTED, 0, "there is no method %s", method);
 	if (status != STATUS_OK)
 		put_error(&task, &err);
 	return task.answer;
 }
 
+/* @id is a mount that has ended; NULL: the volume is only released. */
+static enum status release_unused(const struct docker_volumes *volumes, const char *name, const char *id,
+				  struct error *err)
+{
+	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
+	struct docker_volumes brief = *volumes;
+	struct task task = {.volumes = &brief};
+
+	TRY(record_load(volumes->dir, name, &record, err));
+	if (id) {
+		record_remove_mount(record, id);
+		TRY(record_save(volumes->dir, record, err));
+	}
+	if (record->n_mount_ids > 0 || !record->alloc_id[0])
+		return STATUS_OK;
+	brief.timeout_us = volumes->timeout_us < RELEASE_US ? volumes->timeout_us : RELEASE_US;
+	task.record = record;
+	return with_claim(&task, docker_claim_release, err);
+}
+
+void docker_volumes_unmount(const struct docker_volumes *volumes, const char *name, const char *id)
+{
+	struct error err;
+	enum status status = release_unused(volumes, name, id, &err);
+
+	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+		print_note("holdfast: volume %s is not released yet: %s", name, err.msg);
+}
+
 static enum status sweep_one(const char *name, void *userdata, struct error *err)
 {
 	const struct docker_volumes *volumes = userdata;
-	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
-	struct task task = {.volumes = volumes};
 	cleanup_close int lock = -1;
 
-	if (record_lock(volumes->dir, name, false, &lock, err) != STATUS_OK ||
-	    record_load(volumes->dir, name, &record, err) != STATUS_OK || record->n_mount_ids > 0 ||
-	    !record->alloc_id[0])
-		return STATUS_OK;
-	task.record = record;
-	if (with_claim(&task, docker_claim_release, err) != STATUS_OK)
-		print_note("holdfast: volume %s is not released yet: %s", name, err->msg);
+	if (record_lock(volumes->dir, name, false, &lock, err) == STATUS_OK)
+		docker_volumes_unmount(volumes, name, NULL);
 	return STATUS_OK;
 }
 

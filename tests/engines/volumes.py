@@ -213,9 +213,42 @@ class Volumes:
         self.run("late", "other", "cat /data/log", "--rm")
         self.is_free()
 
-    def a_mount_waits_in_the_queue_of_its_volume_and_an_engine_that_gives_up_leaves_it(self):
-        if not self.answer("List")["Volumes"]:  # this case alone
+    def have_volume(self):
+        if not self.answer("List")["Volumes"]:  # a case alone
             self.ask("volume", "create", "--driver", "holdfast", "db")
+
+    def a_container_stopped_without_the_server_starts_again_only_with_a_claim(self):
+        """podman counts a mount until its unmount is answered, and asks for no second one."""
+        self.have_volume()
+        self.serve("one")
+        before = self.record()["alloc_id"]
+        self.room.server.kill(signal.SIGKILL)
+        self.ask("stop", "-t", "0", "one")
+        wait_for("the mount to be off the record", lambda: not self.record().get("mount_ids"))
+        done = self.ask("start", "one", check=False)
+        assert done.returncode != 0 and "holdfast: " in done.stderr, f"{done.stdout} {done.stderr}"
+        self.room.start_server()
+        self.is_free()
+        self.ask("start", "one")
+        (claim,) = self.room.live_claims()
+        assert claim["allocation_id"] == self.record()["alloc_id"] != before, f"{claim} {before}"
+        self.remove("one")
+        self.is_free()
+
+    def a_plugin_that_is_stopped_finishes_its_releases(self):
+        self.have_volume()
+        self.serve("one")
+        self.remove("one")
+        plugin = self.engine.processes["holdfast"]
+        plugin.terminate()
+        plugin.wait(30)
+        assert not self.record().get("alloc_id"), self.record()
+        self.kill_plugin()
+        self.start_plugin()
+        self.is_free()
+
+    def a_mount_waits_in_the_queue_of_its_volume_and_an_engine_that_gives_up_leaves_it(self):
+        self.have_volume()
         self.ask("volume", "create", "--driver", "holdfast-2", "-o", "volume=db", "-o", "wait=10m", "standby")
         self.serve("one")
         with socket.socket(socket.AF_UNIX) as s:  # an engine that ends while it waits
