@@ -29,7 +29,7 @@
 enum {
 	STOP_MS = 1000, /* until requests in flight are given up at the end */
 	JOBS_MAX = 64,
-	RELEASES_MIN = 16,
+	REMOVES_MIN = 16,
 	REQUEST_MAX = 64 * 1024,
 	ANSWER_MAX = 8 * 1024 * 1024,
 	ANSWER_FD = 3
@@ -208,14 +208,22 @@ static enum status start_process(struct job *job, const char *method, const Dock
 	return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "cannot start a process");
 }
 
+/* Limits what waits for a server, and leaves room for Remove. Engines do not repeat an Unmount. */
+static size_t jobs_max(const char *method)
+{
+	if (str_eq(method, "Mount"))
+		return JOBS_MAX - REMOVES_MIN;
+	return str_eq(method, "Create") || str_eq(method, "Remove") || str_eq(method, SWEEP) ? JOBS_MAX
+											     : SIZE_MAX;
+}
+
 static enum status job_start(struct plugin *plugin, struct rpc_call *call, const char *method,
 			     const Docker__VolumeRequest *request, struct error *err)
 {
 	struct job *job;
 	enum status status;
 
-	/* those that wait leave room for those that release what they wait for */
-	if (plugin->n_jobs >= (str_eq(method, "Mount") ? JOBS_MAX - RELEASES_MIN : JOBS_MAX))
+	if (plugin->n_jobs >= jobs_max(method))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "%zu requests are being worked on already. Next: ask again", plugin->n_jobs);
 	job = calloc(1, sizeof(*job));

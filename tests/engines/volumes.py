@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import traceback
 
 from flow import PREFIX, World, wait_for
@@ -232,6 +233,32 @@ class Volumes:
         self.ask("start", "one")
         (claim,) = self.room.live_claims()
         assert claim["allocation_id"] == self.record()["alloc_id"] != before, f"{claim} {before}"
+        self.remove("one")
+        self.is_free()
+
+    def an_unmount_is_answered_while_the_plugin_is_at_its_limit(self):
+        refused = []
+
+        def create(n):
+            if "are being worked on already" in self.answer("Create", Name=f"none-{n}", Opts={})["Err"]:
+                refused.append(n)
+
+        self.have_volume()
+        self.serve("one")
+        (mount,) = self.record()["mount_ids"]
+        self.room.server.process.send_signal(signal.SIGSTOP)
+        threads = [threading.Thread(target=create, args=(n,)) for n in range(70)]
+        try:
+            for thread in threads:
+                thread.start()
+            wait_for("the limit", lambda: refused)
+            assert [v["Name"] for v in self.answer("List")["Volumes"]].count("db") == 1
+            assert self.answer("Unmount", Name="db", ID=mount)["Err"] == ""
+            wait_for("the mount to be off the record", lambda: not self.record().get("mount_ids"))
+        finally:
+            self.room.server.process.send_signal(signal.SIGCONT)
+            for thread in threads:
+                thread.join()
         self.remove("one")
         self.is_free()
 
