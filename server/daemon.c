@@ -181,7 +181,7 @@ static enum status open_store(struct server *server, struct error *err)
 						 err);
 	if (status == STATUS_OK &&
 	    !is_restored) /* else the marks are of the store that it took the place of */
-		status = marks_check(server, err);
+		status = marks_check(&server->config, server->kv, err);
 	if (status == STATUS_OK)
 		status = restore_proof_note_key(server->kv, server->issuer, err);
 	if (status == STATUS_OK)

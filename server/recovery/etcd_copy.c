@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "lead/lead.h"
+#include "recovery/store_swap.h"
+#include "state/schema.h"
 #include "state/text.h"
 #include "store/kv.h"
 
@@ -203,31 +205,71 @@ static enum status etcd_copy_look(struct kv *kv, bool *ret, struct error *err)
 	return kv_range_from(kv, "", "", 1, note_one, ret, err);
 }
 
+/* Fails if the store was moved to another server, where its records have changed since. */
+static enum status check_retired(const struct kv *kv, const struct lead_settings *settings, struct error *err)
+{
+	const char *by = kv_etcd_retired_by(kv);
+
+	if (by[0] == '\0' || str_eq(by, settings->name))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "the store in etcd at %s was moved to the sqlite of server %s: nothing was changed; "
+			 "the data in etcd is of that time. Next: holdfast operator backup there",
+			 settings->prefix, by);
+}
+
+/* Is the store in etcd the copy that an earlier run of @move made? */
+static enum status is_moved(struct kv *kv, const struct etcd_copy_move *move, bool *ret, struct error *err)
+{
+	struct schema schema;
+
+	*ret = false;
+	if (!move || !move->is_begun)
+		return STATUS_OK;
+	TRY(schema_read(kv, &schema, err));
+	*ret = str_eq(schema.store_id, move->store_id);
+	return STATUS_OK;
+}
+
+static enum status copy_into(const struct visit *visit, const char *path, const struct etcd_copy_result *from,
+			     struct etcd_copy_result *ret, struct error *err)
+{
+	struct filling filling = {.path = path, .above = from->index, .status = STATUS_OK};
+	struct etcd_copy_result to;
+
+	TRY(kv_rewrite(visit->kv, fill, &filling, err));
+	TRY(digest_kv(visit->kv, &to, err));
+	TRY(compare(from, &to, err));
+	*ret = to;
+	return STATUS_OK;
+}
+
 enum status etcd_copy_in(const struct lead_settings *settings, const char *cluster, const char *path,
-			 bool may_replace, struct etcd_copy_result *ret, struct error *err)
+			 bool may_replace, const struct etcd_copy_move *move, struct etcd_copy_result *ret,
+			 struct error *err)
 {
 	cleanup(visit_end) struct visit visit = {.event = NULL};
-	struct filling filling = {.path = path, .status = STATUS_OK};
 	struct etcd_copy_result from;
-	struct etcd_copy_result to;
-	bool is_there;
+	bool is_there, is_copy;
 
 	TRY(digest_copy(path, &from, err));
 	TRY(visit_begin(&visit, settings, cluster, err));
+	TRY(check_retired(visit.kv, settings, err));
 	TRY(etcd_copy_look(visit.kv, &is_there, err));
 	may_replace |= kv_etcd_retired_by(visit.kv)[0] != '\0'; /* its records were moved away */
-	if (is_there && !may_replace)
+	if (is_there && !may_replace) {
+		TRY(is_moved(visit.kv, move, &is_copy, err));
+		if (is_copy)
+			return digest_kv(visit.kv, ret, err);
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"there is a store in etcd at %s: nothing was changed; another prefix in store "
 			"\"etcd\" begins a new one",
 			settings->prefix);
-	filling.above = from.index;
-	TRY(kv_rewrite(visit.kv, fill, &filling, err));
-	TRY(digest_kv(visit.kv, &to, err));
-	TRY(compare(&from, &to, err));
-	*ret = to;
-	return STATUS_OK;
+	}
+	if (move)
+		TRY(store_swap_leave(move->data_dir, settings->prefix, err));
+	return copy_into(&visit, path, &from, ret, err);
 }
 
 /* --- out --- */
@@ -300,19 +342,6 @@ static enum status make_file(struct reading *reading, const char *path, struct e
 	if (status == STATUS_OK)
 		status = digest_copy(path, ret, err);
 	return status == STATUS_OK ? compare(&from, ret, err) : status;
-}
-
-/* Fails if the store was moved to another server, where its records have changed since. */
-static enum status check_retired(const struct kv *kv, const struct lead_settings *settings, struct error *err)
-{
-	const char *by = kv_etcd_retired_by(kv);
-
-	if (by[0] == '\0' || str_eq(by, settings->name))
-		return STATUS_OK;
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "the store in etcd at %s was moved to the sqlite of server %s: nothing was changed; "
-			 "the data in etcd is of that time. Next: holdfast operator backup there",
-			 settings->prefix, by);
 }
 
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,

@@ -5,6 +5,7 @@
  * Each function blocks. It reads the result again and compares number of records and SHA-256 over all keys
  * and values, in order. */
 
+#include "base/uuid.h"
 #include "lead/lead_settings.h"
 #include "recovery/copy_file.h"
 
@@ -14,11 +15,20 @@ struct etcd_copy_result {
 	uint8_t sha256[COPY_SHA256_SIZE];
 };
 
+/* The store in @data_dir is moved and not only copied: see store_swap_leave(). */
+struct etcd_copy_move {
+	const char *data_dir;
+	char store_id[UUID_SIZE];
+	bool is_begun; /* by an earlier run: a store of this id in etcd is the copy, and stays as it is */
+};
+
 /** Put the contents of the copy at @path into etcd, as a whole or not at all. The new index is above that of
- * the copy and that of the store in etcd before. (@may_replace) An existing store is replaced.
+ * the copy and that of the store in etcd before. (@may_replace) An existing store is replaced; one that
+ * server @settings->name retired always. (@move) NULL: the store is copied.
  * STATUS_FAILED_PRECONDITION when a server leads, or when there is a store that may not be replaced. */
 enum status etcd_copy_in(const struct lead_settings *settings, const char *cluster, const char *path,
-			 bool may_replace, struct etcd_copy_result *ret, struct error *err);
+			 bool may_replace, const struct etcd_copy_move *move, struct etcd_copy_result *ret,
+			 struct error *err);
 
 enum etcd_copy_how {
 	ETCD_COPY_BESIDE,     /* any server may lead; from any thread */

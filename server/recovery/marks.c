@@ -35,11 +35,11 @@ static void name_marks(const struct config *config, struct own *ret)
 }
 
 /* Above all that the marks know, and their nodes are waited for. */
-static struct new_epoch epoch_after(const struct server *server, const struct kv_history *history,
+static struct new_epoch epoch_after(const struct config *config, const struct kv_history *history,
 				    uint64_t own_epoch)
 {
 	struct new_epoch wanted = {
-		.cluster = server->config.cluster,
+		.cluster = config->cluster,
 		.known_epoch = history->epoch > own_epoch ? history->epoch : own_epoch,
 		.known_index = history->revision,
 		.now_ms = clock_realtime_ms(),
@@ -51,26 +51,22 @@ static struct new_epoch epoch_after(const struct server *server, const struct kv
 	return wanted;
 }
 
-static enum status begin_epoch(struct server *server, const struct kv_history *history, uint64_t own_epoch,
-			       struct error *err)
-{
-	const struct new_epoch wanted = epoch_after(server, history, own_epoch);
-
-	return new_epoch_begin_here(server->kv, &wanted, err);
-}
-
-enum status marks_check(struct server *server, struct error *err)
+enum status marks_check(const struct config *config, struct kv *kv, struct error *err)
 {
 	struct kv_history history = {.is_behind = false};
+	struct new_epoch wanted;
 	struct schema schema;
 	struct own own;
 
-	name_marks(&server->config, &own);
-	TRY(schema_read(server->kv, &schema, err));
+	name_marks(config, &own);
+	TRY(schema_read(kv, &schema, err));
 	own.marks.store_id = schema.store_id;
-	TRY(new_epoch_read(server->kv, &own.marks.epoch, err));
-	TRY(kv_history(server->kv, &own.marks, &history, err));
-	return history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err) : STATUS_OK;
+	TRY(new_epoch_read(kv, &own.marks.epoch, err));
+	TRY(kv_history(kv, &own.marks, &history, err));
+	if (!history.is_behind)
+		return STATUS_OK;
+	wanted = epoch_after(config, &history, own.marks.epoch);
+	return new_epoch_begin_here(kv, &wanted, err);
 }
 
 enum status marks_keep(struct server *server, struct error *err)
@@ -98,7 +94,7 @@ struct marks_followed {
  * is granted before the epoch that the next leader begins. */
 static void interrupt_leader(struct server *server, const struct kv_history *history, uint64_t epoch)
 {
-	const struct new_epoch wanted = epoch_after(server, history, epoch);
+	const struct new_epoch wanted = epoch_after(&server->config, history, epoch);
 	uint8_t bytes[NEW_EPOCH_DECISION_MAX];
 	struct kv_op op = {.key = KEY_DECISION, .value = bytes};
 	struct error err;

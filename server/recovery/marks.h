@@ -9,12 +9,13 @@
 #include <stdint.h>
 
 struct config;
+struct kv;
 struct new_epoch;
 struct server;
 
-/** At the start, when the store is of this schema and before its state is loaded: begin an epoch if the store
- * is behind the marks. */
-enum status marks_check(struct server *server, struct error *err);
+/** At the start, when the store is of this schema and before its state is loaded, and before a move: begin an
+ * epoch if the store is behind the marks. */
+enum status marks_check(const struct config *config, struct kv *kv, struct error *err);
 
 /** Once the state is loaded: keep the marks from here on. */
 enum status marks_keep(struct server *server, struct error *err);

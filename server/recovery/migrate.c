@@ -13,17 +13,19 @@
 #include "recovery/store_swap.h"
 #include "state/schema.h"
 
+#include <string.h>
+
 struct places {
 	char store[PATH_MAX];
 	char aside[PATH_MAX];
 	char folder[PATH_MAX];
 	char staged[PATH_MAX];
+	bool is_restored; /* just now */
 };
 
-static enum status prepare(const struct config *config, struct places *ret, struct error *err)
+static enum status prepare(const struct config *config, bool is_begun, struct places *ret, struct error *err)
 {
-	bool is_done;
-
+	ret->is_restored = false;
 	(void)str_format(ret->store, sizeof(ret->store), "%s/" SERVER_STORE, config->data_dir);
 	(void)str_format(ret->aside, sizeof(ret->aside), "%s.migrated", ret->store);
 	(void)str_format(ret->folder, sizeof(ret->folder), "%s/restore", config->data_dir);
@@ -33,18 +35,25 @@ static enum status prepare(const struct config *config, struct places *ret, stru
 				 "%s has no store \"etcd\" { }: write it first, see holdfast-server.hcl(5)",
 				 config->path);
 	TRY(restore_check_user(config->data_dir, "--migrate", err));
-	return store_swap_finish(config->data_dir, &is_done, err);
+	return is_begun ? STATUS_OK : store_swap_finish(config->data_dir, &ret->is_restored, err);
 }
 
 /* Starts the store as its server would. */
-static enum status settle(const struct config *config, const char *store, struct error *err)
+static enum status settle(const struct config *config, const struct places *places,
+			  char ret_id[static UUID_SIZE], struct error *err)
 {
 	cleanup(store_file_closep) struct store_file file = {NULL, NULL};
+	struct schema schema;
 
-	TRY(new_cluster_check_store(store, err));
-	TRY(store_file_open(store, &file, err));
+	TRY(new_cluster_check_store(places->store, err));
+	TRY(store_file_open(places->store, &file, err));
 	TRY(schema_bring_up(file.kv, config->cluster, err));
-	return new_epoch_begin_decided(file.kv, config->data_dir, config->cluster, err);
+	TRY(new_epoch_begin_decided(file.kv, config->data_dir, config->cluster, err));
+	if (!places->is_restored) /* else the marks are of the store before */
+		TRY(marks_check(config, file.kv, err));
+	TRY(schema_read(file.kv, &schema, err));
+	memcpy(ret_id, schema.store_id, UUID_SIZE);
+	return STATUS_OK;
 }
 
 /* The store in etcd may have been moved away before. */
@@ -59,12 +68,16 @@ static struct lead_settings settings_of(const struct config *config)
 enum status migrate_to_etcd(const struct config *config, struct etcd_copy_result *ret, struct error *err)
 {
 	const struct lead_settings settings = settings_of(config);
+	struct etcd_copy_move move = {.data_dir = config->data_dir,
+				      .is_begun =
+					      store_swap_is_leaving(config->data_dir, config->etcd.prefix)};
 	struct places places;
 
-	TRY(prepare(config, &places, err));
-	TRY(settle(config, places.store, err));
-	TRY(etcd_copy_in(&settings, config->cluster, places.store, false, ret, err));
-	return copy_move(places.store, places.aside, err);
+	TRY(prepare(config, move.is_begun, &places, err));
+	TRY(settle(config, &places, move.store_id, err));
+	TRY(etcd_copy_in(&settings, config->cluster, places.store, false, &move, ret, err));
+	TRY(copy_move(places.store, places.aside, err));
+	return store_swap_finish(config->data_dir, &places.is_restored, err);
 }
 
 enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_result *ret, struct error *err)
@@ -72,7 +85,7 @@ enum status migrate_to_sqlite(const struct config *config, struct etcd_copy_resu
 	const struct lead_settings settings = settings_of(config);
 	struct places places;
 
-	TRY(prepare(config, &places, err));
+	TRY(prepare(config, false, &places, err));
 	if (new_cluster_check_store(places.store, NULL) == STATUS_OK)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "there is a store, %s: nothing was changed; move it away first",

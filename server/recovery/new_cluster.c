@@ -99,7 +99,7 @@ static enum status build(const struct config *config, const char *staged, const 
 	if (status == STATUS_OK)
 		status = marks_note_restore(config, ret->epoch, err);
 	if (status == STATUS_OK && config_is_on_etcd(config))
-		status = etcd_copy_in(&config->etcd, config->cluster, staged, false, &copied, err);
+		status = etcd_copy_in(&config->etcd, config->cluster, staged, false, NULL, &copied, err);
 	else if (status == STATUS_OK)
 		status = copy_move(staged, store, err);
 	if (status != STATUS_OK || config_is_on_etcd(config))

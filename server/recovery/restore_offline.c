@@ -334,7 +334,8 @@ static enum status exchange_in_etcd(const struct config *config, const struct pl
 				    struct error *err)
 {
 	struct etcd_copy_result copied;
-	enum status status = etcd_copy_in(&config->etcd, config->cluster, places->staged, true, &copied, err);
+	enum status status =
+		etcd_copy_in(&config->etcd, config->cluster, places->staged, true, NULL, &copied, err);
 
 	copy_remove(places->staged);
 	if (status == STATUS_OK)

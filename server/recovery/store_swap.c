@@ -20,6 +20,8 @@
 
 enum { NOTE_MAX = 2 * PATH_MAX };
 
+#define TO_ETCD "to-etcd " /* and the prefix there, in the place of the two paths */
+
 struct exchange {
 	char note[PATH_MAX];
 	char store[PATH_MAX];
@@ -34,18 +36,46 @@ static void name_files(const char *data_dir, struct exchange *x)
 	(void)str_format(x->store, sizeof(x->store), "%s/" SERVER_STORE, data_dir);
 }
 
+static enum status write_note(const struct exchange *x, const char *text, struct error *err)
+{
+	int r = file_write_atomic(x->note, 0600, text, strlen(text));
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", x->note) : STATUS_OK;
+}
+
 enum status store_swap_decide(const char *data_dir, const char *staged, int64_t now_ms, struct error *err)
 {
 	char when[CLOCK_TEXT_SIZE];
 	char text[NOTE_MAX];
 	struct exchange x;
-	int r;
 
 	name_files(data_dir, &x);
 	(void)str_format(text, sizeof(text), "%s\n%s.before-restore-%s\n", staged, x.store,
 			 clock_format(now_ms, when));
-	r = file_write_atomic(x.note, 0600, text, strlen(text));
-	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", x.note) : STATUS_OK;
+	return write_note(&x, text, err);
+}
+
+enum status store_swap_leave(const char *data_dir, const char *prefix, struct error *err)
+{
+	char text[NOTE_MAX];
+	struct exchange x;
+
+	name_files(data_dir, &x);
+	(void)str_format(text, sizeof(text), TO_ETCD "%s\n", prefix);
+	return write_note(&x, text, err);
+}
+
+bool store_swap_is_leaving(const char *data_dir, const char *prefix)
+{
+	cleanup_free char *text = NULL;
+	char to_prefix[NOTE_MAX];
+	struct exchange x;
+
+	name_files(data_dir, &x);
+	(void)str_format(to_prefix, sizeof(to_prefix), TO_ETCD "%s\n", prefix ? prefix : "");
+	return file_read(x.note, NOTE_MAX, &text, NULL) == 0 &&
+	       (prefix ? str_eq(text, to_prefix) : str_starts_with(text, TO_ETCD)) &&
+	       (access(x.store, F_OK) == 0 || errno != ENOENT);
 }
 
 /* Two paths, each with its newline, and nothing else: the note was written as a whole. */
@@ -95,6 +125,13 @@ static enum status sync_folder(const char *path, struct error *err)
 	return r < 0 ? error_set(err, status_from_errno(r), r, "sync the folder of %s", path) : STATUS_OK;
 }
 
+static enum status remove_note(const struct exchange *x, struct error *err)
+{
+	if (unlink(x->note) < 0 && errno != ENOENT)
+		return error_set(err, status_from_errno(errno), errno, "remove %s", x->note);
+	return sync_folder(x->note, err);
+}
+
 static enum status exchange(const struct exchange *x, struct error *err)
 {
 	struct stat staged;
@@ -106,9 +143,7 @@ static enum status exchange(const struct exchange *x, struct error *err)
 		TRY(rename_file(x->staged, x->store, err));
 		TRY(sync_folder(x->store, err));
 	}
-	if (unlink(x->note) < 0 && errno != ENOENT)
-		return error_set(err, status_from_errno(errno), errno, "remove %s", x->note);
-	return sync_folder(x->note, err);
+	return remove_note(x, err);
 }
 
 enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error *err)
@@ -125,6 +160,15 @@ enum status store_swap_finish(const char *data_dir, bool *ret_done, struct error
 		return STATUS_OK;
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read %s", x.note);
+	if (store_swap_is_leaving(data_dir, NULL))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the store %s may be in etcd already, as a move to it was interrupted (%s: %.*s): "
+			"nothing was changed. Next, with the settings of the move: holdfast-server "
+			"--migrate to-etcd",
+			x.store, x.note, (int)strcspn(text, "\n"), text);
+	if (str_starts_with(text, TO_ETCD))
+		return remove_note(&x, err); /* the store has left */
 	if (!parse_note(text, &x))
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "%s: a restore does not write this, so the store to use is not known; "

@@ -2192,6 +2192,175 @@ CASE(a_store_moves_to_sqlite_and_back_with_all_that_is_in_it)
 	holdfast__v1__get_status_response__free_unpacked(before, NULL);
 }
 
+/* @from in the settings of server @i becomes @to. */
+static void edit_config(struct servers *s, int i, const char *from, const char *to)
+{
+	char command[3 * PATH_MAX], path[PATH_MAX];
+
+	(void)str_format(command, sizeof(command), "sed -i 's|%s|%s|' %s", from, to,
+			 in_folder(s, i, ".hcl", path));
+	assert_int_equal(run_shell(command), 0);
+}
+
+/* Ends all, and moves the store to the sqlite of one that led. */
+static int move_to_sqlite(struct servers *s)
+{
+	char path[PATH_MAX], command[2 * PATH_MAX];
+	int mover = await_leader(s, -1);
+
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGTERM);
+	assert_int_equal(run_migration(s, mover, "to-sqlite"), 0);
+	(void)str_format(command, sizeof(command), "cp %s %s.kept", in_folder(s, mover, ".hcl", path), path);
+	assert_int_equal(run_shell(command), 0);
+	return mover;
+}
+
+static void start_on_sqlite(struct servers *s, int i)
+{
+	remove_block(s, i);
+	start(s, i);
+}
+
+static void return_block(struct servers *s, int i)
+{
+	char path[PATH_MAX], command[2 * PATH_MAX];
+
+	(void)str_format(command, sizeof(command), "cp %s.kept %s", in_folder(s, i, ".hcl", path), path);
+	assert_int_equal(run_shell(command), 0);
+}
+
+/* Runs @command in the folder of server @i. */
+static void run_in_folder(struct servers *s, int i, const char *command)
+{
+	char path[PATH_MAX], text[2 * PATH_MAX];
+
+	(void)str_format(text, sizeof(text), "cd %s && %s", in_folder(s, i, "", path), command);
+	assert_int_equal(run_shell(text), 0);
+}
+
+CASE(a_move_to_etcd_of_an_earlier_database_begins_an_epoch)
+{
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	Holdfast__V1__GetStatusResponse *status = NULL;
+	struct fixture *f = &s->f;
+	struct error err = {0};
+	uint64_t epoch;
+	int mover;
+
+	(void)await_leader(s, -1);
+	assert_succeeds(register_volume(f, &f->operator, & err), err);
+	join(s, &f->n1, "n1");
+	join(s, &f->n2, "n2");
+	begin_marks(s);
+	mover = move_to_sqlite(s);
+	run_in_folder(s, mover, "cp holdfast.db early.db");
+	start_on_sqlite(s, mover);
+	(void)await_leader(s, -1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	claim_db(s, &response);
+	assert_int_equal(ask(s, mover, &status, NULL), STATUS_OK);
+	epoch = status->epoch;
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	drop_clients(s);
+	end(s, mover, SIGTERM);
+	run_in_folder(s, mover, "mv early.db holdfast.db");
+	return_block(s, mover);
+	assert_int_equal(run_migration(s, mover, "to-etcd"), 0);
+	start(s, mover);
+	(void)await_leader(s, -1);
+	assert_int_equal(ask(s, mover, &status, NULL), STATUS_OK);
+	assert_int_equal(status->epoch, epoch + 1);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+	join(s, &f->n2, "n2"); /* n1 writes, and does not report */
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_error(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err), STATUS_UNAVAILABLE, err, "n1");
+}
+
+CASE(an_interrupted_move_to_etcd_keeps_the_database_closed_until_it_ends)
+{
+	int mover, other, ended;
+
+	(void)await_leader(s, -1);
+	take_db(s);
+	mover = move_to_sqlite(s);
+	other = mover == 0 ? 1 : 0;
+	run_in_folder(s, mover, "mkdir holdfast.db.migrated"); /* it ends before its last step */
+	assert_int_equal(run_migration(s, mover, "to-etcd"), 1);
+	start_on_sqlite(s, mover);
+	ended = await_end(s, mover);
+	assert_true(WIFEXITED(ended));
+	assert_int_equal(WEXITSTATUS(ended), EXIT_CODE_SETTINGS);
+	assert_true(has_said(s, mover, "may be in etcd already"));
+	return_block(s, mover);
+	assert_int_equal(run_migration(s, mover, "to-sqlite"), 1);
+	start(s, other);
+	assert_int_equal(await_leader(s, -1), other);
+	assert_int_equal(register_disk(&s->f, &s->f.operator, "later", "later", NULL), STATUS_OK);
+	drop_clients(s);
+	end(s, other, SIGTERM);
+	run_in_folder(s, mover, "rmdir holdfast.db.migrated");
+	assert_int_equal(run_migration(s, mover, "to-etcd"), 0);
+	run_in_folder(s, mover, "test -e holdfast.db.migrated -a ! -e holdfast.db -a ! -e restore.pending");
+	start_all(s);
+	(void)await_leader(s, -1);
+	expect_held(s);
+	assert_int_not_equal(register_disk(&s->f, &s->f.operator, "later", "another", NULL), STATUS_OK);
+}
+
+/* Before or after the two steps between which the copy and the database are both there. */
+CASE(a_move_to_etcd_ends_where_it_was_interrupted)
+{
+	int mover;
+
+	(void)await_leader(s, -1);
+	take_db(s);
+	mover = move_to_sqlite(s);
+	run_in_folder(s, mover, "echo to-etcd /holdfast/c1 >restore.pending");
+	assert_int_equal(run_migration(s, mover, "to-etcd"), 0);
+	run_in_folder(s, mover, "test ! -e restore.pending && echo to-etcd /holdfast/c1 >restore.pending");
+	assert_int_equal(run_migration(s, mover, "to-sqlite"), 0);
+	run_in_folder(s, mover, "test ! -e restore.pending");
+	assert_int_equal(run_migration(s, mover, "to-etcd"), 0);
+	start_all(s);
+	(void)await_leader(s, -1);
+	expect_held(s);
+}
+
+CASE(an_interrupted_move_ends_in_no_other_store)
+{
+	int mover = move_to_sqlite(s);
+
+	run_in_folder(s, mover, "echo to-etcd /holdfast/c1 >restore.pending");
+	edit_config(s, mover, "name = ", "prefix = \"/another\"\\n  name = ");
+	assert_int_equal(run_migration(s, mover, "to-etcd"), 1);
+	assert_true(has_said(s, mover, "with the settings of the move"));
+	run_in_folder(s, mover, "mv holdfast.db kept.db");
+	assert_int_equal(run_option(s, mover, "--new-cluster"), 0);
+	run_in_folder(s, mover, "mv kept.db holdfast.db && echo to-etcd /another >restore.pending");
+	assert_int_equal(run_migration(s, mover, "to-etcd"), 1);
+	assert_true(has_said(s, mover, "there is a store in etcd"));
+	run_in_folder(s, mover, "test -e holdfast.db");
+}
+
+CASE(only_the_server_that_has_the_store_moves_it_back)
+{
+	int mover, other;
+	char command[2 * PATH_MAX];
+
+	(void)await_leader(s, -1);
+	begin_marks(s);
+	mover = move_to_sqlite(s);
+	other = mover == 0 ? 1 : 0;
+	(void)str_format(command, sizeof(command), "cp holdfast.db ../s%d", other);
+	run_in_folder(s, mover, command);
+	assert_int_equal(run_migration(s, other, "to-etcd"), 1);
+	(void)str_format(command, sizeof(command), "was moved to the sqlite of server s%d", mover);
+	assert_true(has_said(s, other, command));
+}
+
 static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
@@ -2259,16 +2428,6 @@ CASE(backups_are_made_online_and_restored_offline)
 }
 
 /* --- troubles --- */
-
-/* @from in the settings of server @i becomes @to. */
-static void edit_config(struct servers *s, int i, const char *from, const char *to)
-{
-	char command[3 * PATH_MAX], path[PATH_MAX];
-
-	(void)str_format(command, sizeof(command), "sed -i 's|%s|%s|' %s", from, to,
-			 in_folder(s, i, ".hcl", path));
-	assert_int_equal(run_shell(command), 0);
-}
 
 static void give_other_key(struct servers *s, int i)
 {
