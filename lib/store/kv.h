@@ -134,6 +134,7 @@ struct kv_copy {
 	const char *path;
 	const void *image;
 	size_t len;
+	bool is_checked; /* by an earlier walk: its tree of keys is intact */
 };
 
 /** kv_check_copy() that hands every record to @each, in the order of their keys; one that returns false ends

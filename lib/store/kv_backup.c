@@ -177,7 +177,7 @@ enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *use
 	status = copy->image ? open_image(copy, &reader, err) : open_still(copy->path, &reader, err);
 	if (status == STATUS_OK)
 		status = kv_sqlite_check_schema(reader, copy->path, err);
-	if (status == STATUS_OK)
+	if (status == STATUS_OK && !copy->is_checked)
 		status = kv_sqlite_check_whole(reader, copy->path, err);
 	if (status == STATUS_OK)
 		status = read_revision(reader, copy->path, &revision, err);

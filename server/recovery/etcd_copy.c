@@ -17,6 +17,8 @@
 /* A server that was killed leads for as long as its lease lasts. */
 enum { LEASES_TO_WAIT = 3 };
 
+enum { TURN_US = 100000 }; /* between two turns of the loop, much less than a lease */
+
 /* --- leading for a while --- */
 
 struct visit {
@@ -154,17 +156,30 @@ static enum status compare(const struct etcd_copy_result *from, const struct etc
 
 struct filling {
 	struct kv_rewrite *rewrite;
+	sd_event *event;  /* of the visit */
+	uint64_t turn_us; /* when it is due, by the monotonic clock */
 	const char *path; /* of the copy */
 	uint64_t above;	  /* index that the records must exceed */
 	enum status status;
 	struct error *err;
 };
 
+static void keep_lease(struct filling *filling)
+{
+	const uint64_t now_us = clock_monotonic_us();
+
+	if (now_us < filling->turn_us)
+		return;
+	filling->turn_us = now_us + TURN_US;
+	(void)sd_event_run(filling->event, 0);
+}
+
 static bool put_item(const struct kv_item *item, void *userdata)
 {
 	struct filling *filling = userdata;
 	const struct kv_op op = {.key = item->key, .value = item->value, .len = item->len};
 
+	keep_lease(filling);
 	filling->status = kv_rewrite_put(filling->rewrite, &op, filling->err);
 	return filling->status == STATUS_OK;
 }
@@ -181,6 +196,7 @@ static bool delete_item(const struct kv_item *item, void *userdata)
 static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	struct filling *filling = userdata;
+	const struct kv_copy copy = {.path = filling->path, .is_checked = true};
 	uint64_t index;
 
 	filling->rewrite = rewrite;
@@ -188,7 +204,7 @@ static enum status fill(struct kv_rewrite *rewrite, void *userdata, struct error
 	kv_rewrite_advance(rewrite, filling->above);
 	TRY(kv_rewrite_range(rewrite, "", delete_item, filling, err));
 	if (filling->status == STATUS_OK)
-		TRY(kv_walk_copy(&(struct kv_copy){.path = filling->path}, put_item, filling, &index, err));
+		TRY(kv_walk_copy(&copy, put_item, filling, &index, err));
 	return filling->status;
 }
 
@@ -234,7 +250,8 @@ static enum status is_moved(struct kv *kv, const struct etcd_copy_move *move, bo
 static enum status copy_into(const struct visit *visit, const char *path, const struct etcd_copy_result *from,
 			     struct etcd_copy_result *ret, struct error *err)
 {
-	struct filling filling = {.path = path, .above = from->index, .status = STATUS_OK};
+	struct filling filling = {
+		.event = visit->event, .path = path, .above = from->index, .status = STATUS_OK};
 	struct etcd_copy_result to;
 
 	TRY(kv_rewrite(visit->kv, fill, &filling, err));
@@ -344,20 +361,40 @@ static enum status make_file(struct reading *reading, const char *path, struct e
 	return status == STATUS_OK ? compare(&from, ret, err) : status;
 }
 
+/* Fails if a server leads, or has the records. */
+static enum status check_alone(const struct lead_settings *settings, const char *cluster, struct error *err)
+{
+	cleanup(visit_end) struct visit visit = {.event = NULL};
+
+	TRY(visit_begin(&visit, settings, cluster, err));
+	return check_retired(visit.kv, settings, err);
+}
+
+/* The copy, of @revision, may have taken longer than any lease. */
+static enum status retire(const struct lead_settings *settings, const char *cluster, uint64_t revision,
+			  struct error *err)
+{
+	cleanup(visit_end) struct visit visit = {.event = NULL};
+
+	TRY(visit_begin(&visit, settings, cluster, err));
+	if (kv_revision(visit.kv) != revision)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "a server wrote to the store in etcd while it was copied: stop "
+				 "holdfast-server on every machine, and move it again");
+	return kv_retire_etcd(visit.kv, settings->name, err);
+}
+
 enum status etcd_copy_out(const struct lead_settings *settings, const char *cluster, const char *path,
 			  enum etcd_copy_how how, struct etcd_copy_result *ret, struct error *err)
 {
-	cleanup(visit_end) struct visit visit = {.event = NULL};
 	struct reading reading = {.settings = settings, .cluster = cluster, .status = STATUS_OK};
 	struct etcd_copy_result result;
 
 	if (how != ETCD_COPY_BESIDE)
-		TRY(visit_begin(&visit, settings, cluster, err));
-	if (visit.kv)
-		TRY(check_retired(visit.kv, settings, err));
+		TRY(check_alone(settings, cluster, err));
 	enum status status = make_file(&reading, path, &result, err);
 	if (status == STATUS_OK && how == ETCD_COPY_AND_RETIRE)
-		status = kv_retire_etcd(visit.kv, settings->name, err);
+		status = retire(settings, cluster, reading.revision, err);
 	if (status == STATUS_OK)
 		*ret = result;
 	else

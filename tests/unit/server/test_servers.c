@@ -14,6 +14,7 @@
 #include "base/backoff.h"
 #include "base/exit_code.h"
 #include "base/fd.h"
+#include "recovery/migrate.h"
 #include "state/schema.h"
 #include "store/mark.h"
 
@@ -2359,6 +2360,101 @@ CASE(only_the_server_that_has_the_store_moves_it_back)
 	assert_int_equal(run_migration(s, other, "to-etcd"), 1);
 	(void)str_format(command, sizeof(command), "was moved to the sqlite of server s%d", mover);
 	assert_true(has_said(s, other, command));
+}
+
+/* --- moves that take longer than the lease --- */
+
+static struct {
+	unsigned int seal_s; /* each sleeps for so long */
+	unsigned int check_s;
+	unsigned int n_puts;	   /* each of 700 ms */
+	struct servers *meanwhile; /* runs a server that writes before the copy is sealed */
+} slow;
+
+static void write_meanwhile(struct servers *s)
+{
+	start(s, 1);
+	assert_int_equal(await_leader(s, -1), 1);
+	assert_int_equal(register_disk(&s->f, &s->f.operator, "later", "later", NULL), STATUS_OK);
+	drop_clients(s);
+	end(s, 1, SIGTERM);
+}
+
+enum status __real_kv_seal_copy(const char *path, struct error *err);
+enum status __wrap_kv_seal_copy(const char *path, struct error *err);
+enum status __wrap_kv_seal_copy(const char *path, struct error *err)
+{
+	(void)sleep(slow.seal_s);
+	if (slow.meanwhile)
+		write_meanwhile(slow.meanwhile);
+	return __real_kv_seal_copy(path, err);
+}
+
+enum status __real_kv_sqlite_check_whole(struct sqlite3 *db, const char *path, struct error *err);
+enum status __wrap_kv_sqlite_check_whole(struct sqlite3 *db, const char *path, struct error *err);
+enum status __wrap_kv_sqlite_check_whole(struct sqlite3 *db, const char *path, struct error *err)
+{
+	(void)sleep(slow.check_s);
+	return __real_kv_sqlite_check_whole(db, path, err);
+}
+
+enum status __real_kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
+enum status __wrap_kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
+enum status __wrap_kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
+{
+	if (op->value && slow.n_puts > 0) {
+		slow.n_puts--;
+		(void)usleep(700000);
+	}
+	return __real_kv_rewrite_put(rewrite, op, err);
+}
+
+/* In this process. */
+static enum status migrate_here(struct servers *s, int i, bool to_etcd, struct error *err)
+{
+	struct etcd_copy_result result;
+	static struct config config;
+	char path[PATH_MAX];
+	enum status status;
+
+	assert_int_equal(config_load(in_folder(s, i, ".hcl", path), &config, NULL), STATUS_OK);
+	status = to_etcd ? migrate_to_etcd(&config, &result, err) : migrate_to_sqlite(&config, &result, err);
+	memset(&slow, 0, sizeof(slow));
+	return status;
+}
+
+CASE(moves_outlast_the_lease)
+{
+	struct error err = {0};
+	int leader = await_leader(s, -1);
+
+	take_db(s);
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGTERM);
+	slow.seal_s = 2 * SERVER_LEASE_S;
+	assert_succeeds(migrate_here(s, leader, false, &err), err);
+	slow.check_s = 2 * SERVER_LEASE_S;
+	slow.n_puts = 4 * SERVER_LEASE_S;
+	assert_succeeds(migrate_here(s, leader, true, &err), err);
+	start_all(s);
+	(void)await_leader(s, -1);
+	expect_held(s);
+}
+
+CASE(a_store_that_is_written_while_it_is_copied_is_not_moved)
+{
+	struct error err = {0};
+
+	(void)await_leader(s, -1);
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGTERM);
+	slow.meanwhile = s;
+	assert_error(migrate_here(s, 0, false, &err), STATUS_FAILED_PRECONDITION, err,
+		     "a server wrote to the store in etcd");
+	start_all(s);
+	(void)await_leader(s, -1);
 }
 
 static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
