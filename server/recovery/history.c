@@ -403,7 +403,9 @@ enum status history_check(struct session *session, const Holdfast__V1__SessionHe
 
 	if (!mark || mark->store_id[0] == '\0')
 		return STATUS_OK;
-	if (!id_is_uuid(mark->store_id) || mark->epoch >= EPOCH_MAX)
+	/* a text that does not fit the fields of the proof would be proven as an empty one */
+	if (!id_is_uuid(mark->store_id) || mark->epoch >= EPOCH_MAX || strlen(mark->node) > NODE_ID_MAX ||
+	    strlen(mark->machine) > NODE_MACHINE_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node %s shows an invalid mark",
 				 session->node_id);
 	counts = is_proven(server, mark) || is_believed(server, mark);

@@ -210,6 +210,16 @@ TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 	}
 }
 
+static char *text_of_length(size_t n)
+{
+	static char text[NODE_ID_MAX + NODE_MACHINE_MAX];
+
+	assert_true(n < sizeof(text));
+	memset(text, 'a', n);
+	text[n] = '\0';
+	return text;
+}
+
 CLUSTER_TEST(an_invalid_mark_ends_the_session)
 {
 	Holdfast__V1__Mark mark = V1(mark, .store_id = "../x");
@@ -220,6 +230,17 @@ CLUSTER_TEST(an_invalid_mark_ends_the_session)
 	mark.epoch = EPOCH_MAX;
 	connect_showing(&f->n1, "n1", &mark);
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	mark.epoch = 0;
+	mark.node = text_of_length(NODE_ID_MAX + 1);
+	connect_showing(&f->n1, "n1", &mark);
+	assert_false(f->n1.welcomed);
+	mark.node = "n1";
+	mark.machine = text_of_length(NODE_MACHINE_MAX + 1);
+	connect_showing(&f->n1, "n1", &mark);
+	assert_false(f->n1.welcomed);
+	mark.machine = text_of_length(NODE_MACHINE_MAX);
+	connect_showing(&f->n1, "n1", &mark);
+	assert_true(f->n1.welcomed);
 	assert_false(f->server->restarting);
 }
 
