@@ -62,8 +62,8 @@ enum status etcd_raise_schema(const struct etcd_settings *settings, uint32_t *re
 enum status etcd_replace_ticket_key(const struct etcd_settings *settings, struct error *err);
 
 /** Read every record of the store of @settings, in order and at one revision. Any server may lead; name and
- * lease are ignored. Blocks, and may run on a thread of its own. @ret_revision of the last change.
- * STATUS_ABORTED when the store was rewritten meanwhile. */
+ * lease are ignored. Blocks, and may run on a thread of its own. @ret_revision of the last change, also for
+ * @each. STATUS_ABORTED when the store was rewritten meanwhile. */
 enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, void *userdata,
 		      uint64_t *ret_revision, struct error *err);
 

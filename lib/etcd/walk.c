@@ -87,10 +87,10 @@ enum status etcd_walk(const struct etcd_settings *settings, kv_each_fn *each, vo
 		status = read_key(&walk, "generation", 0, on_generation, err);
 	if (status == STATUS_OK)
 		status = read_key(&walk, "sequence", walk.revision, on_sequence, err);
+	*ret_revision = walk.index;
 	if (status == STATUS_OK)
 		status = walk_records(&walk, err);
 	etcd_client_free(walk.etcd.client);
 	sd_event_unref(walk.etcd.loop);
-	*ret_revision = walk.index;
 	return status;
 }

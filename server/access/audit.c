@@ -273,6 +273,7 @@ void audit_seal(struct server *server, struct change *change)
 	uint8_t sha256[SHA256_DIGEST_LENGTH];
 	enum status status = STATUS_OK;
 
+	head.epoch = state_epoch(&server->state);
 	if (change->audit_first > 0)
 		head.first = change->audit_first;
 	for (size_t i = 0; i < change->n_audit && status == STATUS_OK; i++)

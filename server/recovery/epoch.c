@@ -998,21 +998,17 @@ enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeR
 
 enum status epoch_record_restore(struct server *server, struct error *err)
 {
-	const struct record_entry *epoch = records_entry(&server->state.records, KEY_EPOCH);
-	const struct record_entry *head = records_entry(&server->state.records, KEY_AUDIT_HEAD);
+	const Holdfast__V1__Epoch *epoch = records_get(&server->state.records, KEY_EPOCH);
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	const Holdfast__V1__Epoch *message;
 	char why[OBJECT_SIZE];
 
-	if (!epoch || (head && head->record.modify_index > epoch->record.modify_index))
+	if (!epoch || audit_head(server).epoch == epoch->number)
 		return STATUS_OK;
-	message = (const Holdfast__V1__Epoch *)(const void *)epoch->record.message;
-	(void)str_format(why, sizeof(why), "epoch %" PRIu64 ", %.400s", message->number,
-			 message->restored_from);
+	(void)str_format(why, sizeof(why), "epoch %" PRIu64 ", %.400s", epoch->number, epoch->restored_from);
 	audit_own(server, &change,
-		  message->new_store	  ? "Server.NewCluster"
-		  : message->lost_history ? "Server.BeginEpoch"
-					  : "Operator.ApplyRestore",
+		  epoch->new_store	? "Server.NewCluster"
+		  : epoch->lost_history ? "Server.BeginEpoch"
+					: "Operator.ApplyRestore",
 		  "store", why);
 	return change_commit(server, &change, NULL, NULL, err);
 }

@@ -301,12 +301,15 @@ struct reading {
 	struct error *err;
 };
 
+/* Each record gets an index above all that the store in etcd ever answered, which deletions have raised too.
+ */
 static bool write_item(const struct kv_item *item, void *userdata)
 {
 	struct reading *reading = userdata;
 	cleanup_free char *text = text_of_stored(item->key, item->value, item->len);
 	const struct kv_op op = {.key = item->key, .value = item->value, .len = item->len, .text = text};
 
+	kv_rewrite_advance(reading->rewrite, reading->revision);
 	reading->status = kv_rewrite_put(reading->rewrite, &op, reading->err);
 	return reading->status == STATUS_OK && digest_add(item, &reading->digest);
 }
@@ -322,21 +325,12 @@ static enum status read_all(struct kv_rewrite *rewrite, void *userdata, struct e
 	return reading->status;
 }
 
-/* Advances the index to that of the store in etcd, which deletions have raised too: the next record is above
- * every index that was ever answered. */
-static enum status advance(struct kv_rewrite *rewrite, void *userdata, struct error *err)
-{
-	kv_rewrite_advance(rewrite, *(uint64_t *)userdata);
-	return STATUS_OK;
-}
-
 static enum status write_file(struct reading *reading, const char *path, struct error *err)
 {
 	cleanup(store_file_closep) struct store_file file = {NULL, NULL};
 
 	TRY(store_file_open(path, &file, err));
-	TRY(kv_rewrite(file.kv, read_all, reading, err));
-	return kv_rewrite(file.kv, advance, &reading->revision, err);
+	return kv_rewrite(file.kv, read_all, reading, err);
 }
 
 static enum status make_file(struct reading *reading, const char *path, struct etcd_copy_result *ret,

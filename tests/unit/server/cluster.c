@@ -94,6 +94,36 @@ void restart(struct fixture *f)
 	cluster_start(f);
 }
 
+static bool put_again(const struct kv_item *item, void *userdata)
+{
+	const struct kv_op op = {.key = item->key, .value = item->value, .len = item->len};
+
+	assert_int_equal(kv_rewrite_put(userdata, &(struct kv_op){.key = item->key}, NULL), STATUS_OK);
+	assert_int_equal(kv_rewrite_put(userdata, &op, NULL), STATUS_OK);
+	return true;
+}
+
+static enum status put_all_again(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	return kv_rewrite_range(rewrite, "", put_again, rewrite, err);
+}
+
+void restart_renumbered(struct fixture *f)
+{
+	char path[PATH_MAX];
+	sd_event *event = NULL;
+	struct kv *kv = NULL;
+
+	(void)str_format(path, sizeof(path), "%s/" SERVER_STORE, f->server->config.data_dir);
+	cluster_stop(f);
+	assert_int_equal(sd_event_new(&event), 0);
+	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
+	assert_int_equal(kv_rewrite(kv, put_all_again, NULL, NULL), STATUS_OK);
+	kv_close(kv);
+	(void)sd_event_unref(event);
+	cluster_start(f);
+}
+
 static int setup_as(void **state, bool acl, size_t n_nodes)
 {
 	struct fixture *f = NON_NULL(calloc(1, sizeof(*f)));

@@ -76,6 +76,9 @@ void restart(struct fixture *f);
 /** The same, with @between run while there is no server. */
 void restart_with(struct fixture *f, void (*between)(struct fixture *f));
 
+/** restart() with all records numbered again in the order of their keys, as a move or a restore does. */
+void restart_renumbered(struct fixture *f);
+
 /** One call, answered; @ret may be NULL, else owned by the caller. */
 enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service, const char *method,
 		 const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err);

@@ -504,6 +504,21 @@ TEST_ON(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, struct f
 	}
 }
 
+CLUSTER_TEST(renumbered_records_put_no_epoch_into_the_audit_again)
+{
+	struct backup backup = {0};
+	uint64_t sequence;
+
+	take_backup(f, &backup);
+	sequence = audit_head(f->server).sequence;
+	restore(f, &backup, 2);
+	settle(f);
+	assert_int_equal(audit_head(f->server).sequence, sequence + 1);
+	restart_renumbered(f);
+	settle(f);
+	assert_int_equal(audit_head(f->server).sequence, sequence + 1);
+}
+
 CLUSTER_TEST(a_report_is_bounded)
 {
 	struct backup backup = {0};
