@@ -107,6 +107,7 @@ struct claim {
 	char last_error[LAST_ERROR_MAX + 1];
 	uint32_t last_error_code; /* enum status of it; 0: not known */
 	int64_t create_time_ms;
+	int64_t volume_create_time_ms; /* a later volume of the same name has another time */
 	int64_t modify_time_ms;
 	uint64_t create_index;
 	uint64_t modify_index;

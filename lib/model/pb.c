@@ -189,6 +189,7 @@ static const struct field_map claim_fields[] = {
 	TEXT(struct claim, last_error),
 	NUMBER(struct claim, last_error_code),
 	NUMBER(struct claim, create_time_ms),
+	NUMBER(struct claim, volume_create_time_ms),
 	NUMBER(struct claim, modify_time_ms),
 	NUMBER(struct claim, create_index),
 	NUMBER(struct claim, modify_index),

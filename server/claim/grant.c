@@ -486,6 +486,7 @@ static void make_claim(const struct volume *volume, const struct alloc *alloc,
 		.attach = need->is_needed ? ATTACH_ASKED : ATTACH_NONE,
 		.sent_to_node = !need->is_needed,
 		.create_time_ms = clock_realtime_ms(),
+		.volume_create_time_ms = volume->create_time_ms,
 	};
 	claim->modify_time_ms = claim->state_time_ms = claim->create_time_ms;
 	memcpy(claim->volume_id, volume->id, sizeof(claim->volume_id));

@@ -449,6 +449,7 @@ static void epoch_choose_volume(struct session *session, const struct claim *cla
 		return;
 	}
 	ret->made.generation = entry->volume.generation;
+	ret->made.create_time_ms = entry->volume.create_time_ms; /* its claims and their history remain */
 	ret->is_own = storage >= RESTORE_STORAGE_DIGEST && !is_on_storage(claim, &entry->volume);
 	ret->is_made = storage == RESTORE_STORAGE_PROVEN && ret->is_own &&
 		       is_younger(claim, &entry->volume) && !was_freed_before(session, claim);
@@ -479,6 +480,7 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 		.create_time_ms = reported->create_time_ms > 0 && reported->create_time_ms < now_ms
 					  ? reported->create_time_ms
 					  : now_ms,
+		.volume_create_time_ms = volume->create_time_ms,
 		.modify_time_ms = now_ms,
 	};
 	memcpy(ret->id, reported->id, sizeof(ret->id));

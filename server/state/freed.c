@@ -35,10 +35,11 @@ void freed_stage_deletion(struct change *change, const struct claim *claim)
 	pb_free_borrowing(&message->base);
 }
 
-/* Is the record of @volume itself, not of one that had its name before? */
-static bool is_of(const struct kv_item *item, const struct volume_entry *volume)
+/* Was @claim of @volume itself, not of one that had its name before? A move or a restore numbers all records
+ * again: no index shows it. */
+static bool is_of(const struct claim *claim, const struct volume_entry *volume)
 {
-	return volume->volume.create_index != 0 && item->mod_revision >= volume->volume.create_index;
+	return claim->volume_create_time_ms == volume->volume.create_time_ms;
 }
 
 /* --- one --- */
@@ -66,9 +67,8 @@ static bool on_claim(const struct kv_item *item, void *userdata)
 {
 	struct found *found = userdata;
 
-	found->is_there = is_of(item, found->volume);
-	if (found->is_there)
-		found->status = freed_read(item, &found->claim, found->err);
+	found->status = freed_read(item, &found->claim, found->err);
+	found->is_there = found->status == STATUS_OK && is_of(&found->claim, found->volume);
 	return false;
 }
 
@@ -125,16 +125,14 @@ struct listing {
 static bool on_listed(const struct kv_item *item, void *userdata)
 {
 	struct listing *listing = userdata;
-	struct claim *claim = &listing->claims[listing->n % CLAIM_HISTORY_MAX];
+	struct claim claim;
 
-	if (!is_of(item, listing->volume))
-		return true;
-	listing->status = freed_read(item, claim, listing->err);
+	listing->status = freed_read(item, &claim, listing->err);
 	if (listing->status != STATUS_OK)
 		return false;
-	if (!state_claim(&listing->server->state, claim->id) &&
-	    (!listing->alloc_id || str_eq(claim->allocation_id, listing->alloc_id)))
-		listing->n++;
+	if (is_of(&claim, listing->volume) && !state_claim(&listing->server->state, claim.id) &&
+	    (!listing->alloc_id || str_eq(claim.allocation_id, listing->alloc_id)))
+		listing->claims[listing->n++ % CLAIM_HISTORY_MAX] = claim;
 	return true;
 }
 
@@ -410,7 +408,7 @@ static bool on_collected(const struct kv_item *item, void *userdata)
 			return false;
 	}
 	volume = state_volume(&collecting->server->state, claim.namespace, claim.volume_id);
-	collecting->is_gone = !volume || !is_of(item, volume);
+	collecting->is_gone = !volume || !is_of(&claim, volume);
 	collecting->claim = claim;
 	collecting->has_claim = true;
 	(void)str_copy(collecting->walk->next, sizeof(collecting->walk->next), item->key);

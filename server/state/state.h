@@ -59,9 +59,9 @@ struct claim_work {
 	bool is_asked;		      /* the controller, to detach: the call is queued or is in flight */
 	bool is_unsent;		      /* no such call has gone out; false when that is not known */
 	bool is_stuck;		      /* its last one failed: it is in the list of those */
+	bool is_wait_recorded;	      /* see RELEASE_WAIT_LONG_MS */
 	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: no sweep since the start */
 	int64_t waits_since_ms;
-	bool is_wait_recorded; /* see RELEASE_WAIT_LONG_MS */
 	LIST_ENTRY(claim_entry) stuck;
 	bool is_taken_back_again;   /* see held_twice_check_end() */
 	uint64_t without_plugin_us; /* monotonic: when its node last got the order to continue without its

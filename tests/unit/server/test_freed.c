@@ -114,7 +114,8 @@ static void put_history(struct fixture *f, const char *boot, int n)
 			ROW(.namespace = NAMESPACE_DEFAULT, .plugin_id = PLUGIN_NATIVE, .profile = "disk",
 			    .node_id = "n1", .allocation_id = ALLOC_3, .mode = CLAIM_WRITE,
 			    .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
-			    .state = CLAIM_FREED, .evidence = EVIDENCE_RECEIPT, .modify_time_ms = 1);
+			    .state = CLAIM_FREED, .evidence = EVIDENCE_RECEIPT, .modify_time_ms = 1,
+			    .volume_create_time_ms = volume.create_time_ms);
 
 		(void)str_format(volume.id, sizeof(volume.id), "v-%d", i / 7);
 		volume.create_index = 0;
@@ -311,6 +312,25 @@ CLUSTER_TEST(the_history_of_a_deregistered_volume_is_not_that_of_its_successor)
 	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base, NULL, NULL));
 	assert_int_equal(count_stored(f, PREFIX_FREED), 0);
 	assert_int_equal(count_stored(f, PREFIX_FREED_BOOT), 0);
+}
+
+CLUSTER_TEST(renumbered_records_keep_the_history_and_a_mounted_claim_is_held_twice)
+{
+	cleanup(freed_list_release) struct freed_list shown = {NULL, 0};
+	Holdfast__V1__GcRequest request = V1(gc_request, .older_than_ms = UINT64_MAX);
+	struct claim freed = hold_and_release(f);
+
+	restart_renumbered(f);
+	shown = history_of_db(f);
+	assert_int_equal(shown.n, 1);
+	assert_true(state_volume(&f->server->state, "default", "db")->volume.create_index >
+		    shown.claims[0].modify_index);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base, NULL, NULL));
+	assert_int_equal(count_stored(f, PREFIX_FREED), 1);
+	f->n1.has = &freed;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	assert_true(claim_of(f, ALLOC_1).was_freed);
 }
 
 static void lose_the_record(struct fixture *f)

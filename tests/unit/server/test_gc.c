@@ -178,6 +178,8 @@ static void put_freed_claim(struct fixture *f, int number)
 		    .state = CLAIM_FREED, .evidence = EVIDENCE_RECEIPT, .modify_time_ms = 1);
 
 	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), put_volume_for(f, number));
+	claim.volume_create_time_ms =
+		state_volume(&f->server->state, NAMESPACE_DEFAULT, claim.volume_id)->volume.create_time_ms;
 	(void)str_format(claim.id, sizeof(claim.id), CLAIM_OF_N, number);
 	(void)str_format(claim.allocation_id, sizeof(claim.allocation_id), ALLOC_OF_N, number);
 	change_put_claim(&change, &claim);

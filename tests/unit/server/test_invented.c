@@ -604,16 +604,35 @@ CLUSTER_TEST(a_mount_of_another_plugin_replaces_the_registration)
 	struct ticket ticket;
 	struct alloc alloc;
 	struct claim held;
+	int64_t create_time_ms;
 
 	assert_ok(register_volume(f, &f->operator, NULL));
+	create_time_ms = state_volume(&f->server->state, "default", "db")->volume.create_time_ms;
 	forget_csi(f, &alloc, &held, &ticket);
 	report_forgotten(f, &alloc, &held, &ticket);
 	volume = state_volume(&f->server->state, "default", "db");
 	assert_int_equal(volume->volume.type, VOLUME_CSI);
 	assert_string_equal(volume->plugin->id, CSI_PLUGIN);
 	assert_string_equal(volume->volume.external_id, "vol-db");
+	assert_int_equal(volume->volume.create_time_ms, create_time_ms); /* its history stays its own */
 	register_csi(f, "db");
 	assert_int_equal(deregister_volume(f, NULL), STATUS_FAILED_PRECONDITION);
+}
+
+CLUSTER_TEST(an_adopted_claim_that_is_freed_is_history_of_its_volume)
+{
+	cleanup(freed_list_release) struct freed_list shown = {NULL, 0};
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, stored_history_of_db(f) == 1);
+	settle(f);
+	shown = history_of_db(f);
+	assert_int_equal(shown.n, 1);
 }
 
 /* n1 does not connect between the two restores. */

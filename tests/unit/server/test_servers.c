@@ -2457,6 +2457,59 @@ CASE(a_store_that_is_written_while_it_is_copied_is_not_moved)
 	(void)await_leader(s, -1);
 }
 
+/* n1's claim is freed though it may have the volume mounted. */
+static void give_up_n1(struct servers *s)
+{
+	Holdfast__V1__VolumeRef volume = V1(volume_ref, .id = "db");
+	Holdfast__V1__VolumeRef *volumes[] = {&volume};
+	Holdfast__V1__AttestNodeRequest request = V1(attest_node_request, .id = "n1", .reason = "it is off",
+						     .volumes = volumes, .n_volumes = 1);
+	struct error err = {0};
+
+	fake_node_disconnect(&s->f.n1);
+	assert_succeeds(stop_alloc(&s->f, ALLOC_1, &err), err);
+	assert_succeeds(
+		call(&s->f.operator, & holdfast__v1__nodes__descriptor, "Attest", &request.base, NULL, &err),
+		err);
+}
+
+/* Returns the index of db. */
+static uint64_t expect_freed_claim_shown(struct servers *s)
+{
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = "db");
+	cleanup_pb ProtobufCMessage *response = NULL;
+	Holdfast__V1__Volume *db;
+
+	assert_ok(call(&s->f.operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &response,
+		       NULL));
+	db = ((Holdfast__V1__GetVolumeResponse *)response)->volume;
+	assert_int_equal(db->n_claims, 1);
+	assert_string_equal(db->claims[0]->id, s->held.id);
+	return db->modify_index;
+}
+
+CASE(a_move_to_sqlite_raises_every_index_and_keeps_the_history_of_claims)
+{
+	int leader = await_leader(s, -1);
+
+	take_db(s);
+	give_up_n1(s);
+	drop_clients(s);
+	for (int i = 0; i < SERVERS; i++)
+		end(s, i, SIGTERM);
+	assert_int_equal(run_migration(s, leader, "to-sqlite"), 0);
+	raise_index(s, leader, HIGH_INDEX);
+	assert_int_equal(run_migration(s, leader, "to-etcd"), 0);
+	assert_int_equal(run_migration(s, leader, "to-sqlite"), 0);
+	remove_block(s, leader);
+	start(s, leader);
+	assert_int_equal(await_leader(s, -1), leader);
+	assert_true(expect_freed_claim_shown(s) > HIGH_INDEX);
+	s->f.n1.has = &s->held;
+	fake_node_connect(&s->f.n1, "n1", BOOT_1, NULL, 0);
+	await_log(s, leader, "held twice: node n1 has volume db mounted");
+}
+
 static void back_up(struct servers *s, int leader, char ret[static PATH_MAX])
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
