@@ -1067,6 +1067,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		return;
 	session_heard(session);
 	status = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
+	session_end_message(session);
 	/* a receipt is repeated until it is acknowledged */
 	if (status == STATUS_RESOURCE_EXHAUSTED && session->server->disk->level == DISK_FULL &&
 	    session_is_greeted(session) &&

@@ -10,6 +10,7 @@
 #include "model/claim.h"
 #include "rpc/server.h"
 #include "state/change.h"
+#include "state/freed.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/plugin_call.pb-c.h>
@@ -37,7 +38,8 @@ enum {
 	SESSION_ADOPTED_BYTES_MAX =
 		64 << 20, /* memory of allocations that only the node knew, since the start */
 	SESSION_ADOPTION_COST_US = 1000000, /* after as many as a report may have at once: one a second */
-	SESSION_SEARCH_COST_US = 1000,	    /* likewise of claims that must be searched in the store */
+	SESSION_SEARCH_SHARE = 10, /* a node has a tenth of the time for searches of claims in the store */
+	SESSION_SEARCH_BURST_US = 10000000, /* of which so much is paid ahead: a second of searches */
 	SESSION_DOUBT_SIZE = 384,
 };
 
@@ -72,6 +74,8 @@ struct session {
 	uint64_t nodes_then; /* in its mark, if that is of an earlier epoch */
 	uint64_t mark_index; /* of the mark that was sent last, and when */
 	uint64_t mark_us;
+	size_t n_searches;	/* of session_find_claim(), for the present message */
+	struct freed_ids freed; /* likewise */
 };
 
 /** Ends the session with @err, once. */
@@ -107,10 +111,14 @@ size_t session_expiries(const struct server *server, struct session_expiry ret[s
 /** Begins to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
 
-/** freed_find() of a claim that the node names. STATUS_RESOURCE_EXHAUSTED if it names too many that are not
- * in memory: the claim is neither known nor unknown then, and the session must end. */
+/** freed_find() of a claim that the node names; may not find the freed claim of another node.
+ * STATUS_RESOURCE_EXHAUSTED if it names too many that are not in memory: the claim is neither known nor
+ * unknown then, and the session must end. */
 enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,
 			       struct error *err);
+
+/** A message was handled: the next one sees the store as it is then. */
+void session_end_message(struct session *session);
 
 /** Does session_find_claim() find the claim? False also when the store cannot be read. */
 bool session_knows_claim(struct session *session, const char *id);

@@ -574,16 +574,33 @@ static enum status stage_made(struct server *server, const struct volume *made, 
 	return STATUS_OK;
 }
 
+static enum status check_known(const struct claim *known, const struct claim *reported, struct error *err)
+{
+	if (!str_eq(known->node_id, reported->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", reported->id,
+				 reported->node_id);
+	if (!str_eq(known->volume_id, reported->volume_id) ||
+	    !str_eq(known->namespace, reported->namespace) || !str_eq(known->boot_id, reported->boot_id) ||
+	    known->generation != reported->generation)
+		return bad_claim(reported, "it is of another volume, boot or generation than known here",
+				 err);
+	return STATUS_OK;
+}
+
 /* Store @claim; @made: with its volume, which is new or replaces another. NULL: the store has it. */
 static enum status epoch_store_claim(struct session *session, const struct volume *made,
 				     const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim_entry *known;
 
 	if (made)
 		TRY(stage_made(server, made, &change, err));
 	TRY(pay_adoption(session, err));
+	TRY(freed_find(server, claim->id, &known, err)); /* of another node, see session_find_claim() */
+	if (known)
+		TRY(check_known(&known->claim, claim, err));
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
 	audit_adoption(server, &change, claim, made ? "its volume, of this storage, was not known" : "");
@@ -612,19 +629,6 @@ static enum status check_history(struct session *session, const struct claim *re
 static bool is_held_already(const struct claim *known)
 {
 	return known && (known->state == CLAIM_TAKEN || known->state == CLAIM_UNPUBLISHING);
-}
-
-static enum status check_known(const struct claim *known, const struct claim *reported, struct error *err)
-{
-	if (!str_eq(known->node_id, reported->node_id))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", reported->id,
-				 reported->node_id);
-	if (!str_eq(known->volume_id, reported->volume_id) ||
-	    !str_eq(known->namespace, reported->namespace) || !str_eq(known->boot_id, reported->boot_id) ||
-	    known->generation != reported->generation)
-		return bad_claim(reported, "it is of another volume, boot or generation than known here",
-				 err);
-	return STATUS_OK;
 }
 
 /* Live claims of an allocation, which may be collected. */

@@ -217,6 +217,56 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 	return status;
 }
 
+static bool note_id(const struct kv_item *item, void *userdata)
+{
+	struct freed_ids *ids = userdata;
+
+	if (ids->n == ids->size) {
+		size_t size = ids->size ? 2 * ids->size : 64;
+		void *more = reallocarray(ids->ids, size, sizeof(*ids->ids));
+
+		ids->is_short = !more;
+		if (!more)
+			return false;
+		ids->ids = more;
+		ids->size = size;
+	}
+	(void)str_copy(ids->ids[ids->n++], UUID_TEXT_SIZE, strrchr(item->key, '/') + 1);
+	return true;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+enum status freed_ids_read(struct server *server, const char *node_id, struct freed_ids *ret,
+			   struct error *err)
+{
+	char prefix[OBJECT_KEY_SIZE];
+
+	ret->n = 0;
+	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED_BOOT, node_id, "/");
+	TRY(kv_range(server->kv, prefix, note_id, ret, err));
+	if (ret->is_short)
+		return error_no_memory(err, "the freed claims of a node");
+	if (ret->n > 0)
+		qsort(ret->ids, ret->n, sizeof(*ret->ids), compare_ids);
+	ret->is_read = true;
+	return STATUS_OK;
+}
+
+bool freed_ids_have(const struct freed_ids *ids, const char *id)
+{
+	return ids->n > 0 && bsearch(id, ids->ids, ids->n, sizeof(*ids->ids), compare_ids);
+}
+
+void freed_ids_release(struct freed_ids *ids)
+{
+	free(ids->ids);
+	*ids = (struct freed_ids){.ids = NULL};
+}
+
 static bool note_one(const struct kv_item *item, void *userdata)
 {
 	*(bool *)userdata = true;

@@ -53,6 +53,17 @@ enum status freed_of_volume(struct server *server, const struct volume_entry *vo
 enum status freed_of_alloc(struct server *server, const struct alloc_entry *alloc, struct freed_list *ret,
 			   struct error *err);
 
+/* Ids of the freed claims of a node that are durable; all zero: not read yet. */
+struct freed_ids {
+	char (*ids)[UUID_TEXT_SIZE]; /* owned, in order */
+	size_t n, size;
+	bool is_read, is_short; /* is_short: of memory */
+};
+enum status freed_ids_read(struct server *server, const char *node_id, struct freed_ids *ret,
+			   struct error *err);
+bool freed_ids_have(const struct freed_ids *ids, const char *id);
+void freed_ids_release(struct freed_ids *ids);
+
 /** Was a freed claim of the node granted in this boot? */
 enum status freed_was_in_boot(struct server *server, const char *node_id, const char *boot_id, bool *ret,
 			      struct error *err);

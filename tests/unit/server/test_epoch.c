@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "claim/held_twice.h"
+#include "model/pb.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
@@ -517,6 +518,42 @@ CLUSTER_TEST(renumbered_records_put_no_epoch_into_the_audit_again)
 	restart_renumbered(f);
 	settle(f);
 	assert_int_equal(audit_head(f->server).sequence, sequence + 1);
+}
+
+/* The second unknown claim of a message is looked for only among those of its node. */
+CLUSTER_TEST(a_report_takes_over_no_freed_claim_of_another_node)
+{
+	Holdfast__V1__Claim *list[2];
+	struct ticket tickets[2];
+	ProtobufCBinaryData shown[2];
+	Holdfast__V1__NodeReport pb =
+		V1(node_report, .epoch = 2, .claims = list, .n_claims = 2, .tickets = shown, .n_tickets = 2);
+	struct backup backup = {0};
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, f->n1.acks == 2);
+	settle(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 2);
+	connect_node(&f->n2, "n2");
+	(void)str_copy(claim.node_id, sizeof(claim.node_id), "n2");
+	for (int i = 1; i >= 0; i--) {
+		(void)str_copy(claim.allocation_id, sizeof(claim.allocation_id), i > 0 ? ALLOC_3 : ALLOC_2);
+		tickets[i] = ticket_of(f, &claim);
+		shown[i] = (ProtobufCBinaryData){.len = sizeof(tickets[i]), .data = (uint8_t *)&tickets[i]};
+		list[i] = claim_to_pb(&claim);
+		(void)str_copy(claim.id, sizeof(claim.id), ALLOC_2);
+	}
+	fake_node_send_report(&f->n2, &pb);
+	UNTIL(f, f->n2.closed);
+	assert_int_equal(f->n2.closed_status, STATUS_PERMISSION_DENIED);
+	assert_contains(f->n2.closed_message, "is not of node n2");
+	assert_int_equal(stored_history_of_db(f), 1);
+	for (int i = 0; i < 2; i++)
+		holdfast__v1__claim__free_unpacked(list[i], NULL);
 }
 
 CLUSTER_TEST(a_report_is_bounded)

@@ -1768,18 +1768,25 @@ static void greet_with_unknown_claims(struct fixture *f, unsigned int n)
 	UNTIL(f, f->n1.welcomed || f->n1.closed);
 }
 
-CLUSTER_TEST(a_node_that_names_unknown_claims_again_and_again_is_slowed_down)
+CLUSTER_TEST(a_node_that_names_unknown_claims_pays_for_the_time_of_their_searches)
 {
+	const uint64_t before_us = clock_monotonic_us() + SESSION_SEARCH_BURST_US / 2;
+	uint64_t *paid_us;
+
 	take_volume(f);
+	paid_us = &state_node(&f->server->state, "n1")->searches.rate.paid_us;
 	fake_node_disconnect(&f->n1);
-	greet_with_unknown_claims(f, 20000); /* the store may have forgotten them: the node must report */
+	*paid_us = before_us;
+	greet_with_unknown_claims(f, 2); /* the store may have forgotten them: the node must report */
 	assert_true(f->n1.welcomed && !f->n1.closed);
 	assert_true(state_node(&f->server->state, "n1")->node.report_wanted);
+	assert_true(*paid_us > before_us + 10); /* more than one for each */
 	fake_node_disconnect(&f->n1);
-	greet_with_unknown_claims(f, 20000);
+	*paid_us = clock_monotonic_us() + 2 * (uint64_t)SESSION_SEARCH_BURST_US;
+	greet_with_unknown_claims(f, 2);
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
-	assert_contains(f->n1.closed_message, "names more than 32768 claims that are not live");
+	assert_contains(f->n1.closed_message, "the server has searched them for 1000 ms");
 	/* unknown means keep */
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_true(state_node(&f->server->state, "n1")->node.report_wanted);

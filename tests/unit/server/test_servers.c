@@ -2457,6 +2457,36 @@ CASE(a_store_that_is_written_while_it_is_copied_is_not_moved)
 	(void)await_leader(s, -1);
 }
 
+enum { UNKNOWN_CLAIMS = 20000 };
+
+/* Each would be a read of etcd: seconds, in which the leader answers nothing. */
+CASE(a_hello_with_thousands_of_unknown_claims_costs_few_reads)
+{
+	static char ids[UNKNOWN_CLAIMS][UUID_TEXT_SIZE];
+	static Holdfast__V1__MountedClaim claims[UNKNOWN_CLAIMS], *list[UNKNOWN_CLAIMS];
+	struct fixture *f = &s->f;
+	Holdfast__V1__SessionHello hello =
+		V1(session_hello, .node_id = "n1", .mounted = list, .n_mounted = UNKNOWN_CLAIMS);
+	Holdfast__V1__SessionUp up = V1(session_up, .hello = &hello);
+
+	(void)await_leader(s, -1);
+	join(s, &f->n1, "n1");
+	fake_node_disconnect(&f->n1);
+	for (int i = 0; i < UNKNOWN_CLAIMS; i++) {
+		(void)str_format(ids[i], UUID_TEXT_SIZE, "01890000-0000-7000-8000-3%011d", i);
+		holdfast__v1__mounted_claim__init(&claims[i]);
+		claims[i].claim_id = ids[i];
+		list[i] = &claims[i];
+	}
+	fake_node_open(&f->n1, "n1", BOOT_1);
+	hello.boot_id = f->n1.boot_id;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
+	fake_node_send(&f->n1, &up);
+	UNTIL(f, f->n1.welcomed || f->n1.closed);
+	run_for(f->event, 500);
+	assert_false(f->n1.closed); /* its searches would have cost more than a second */
+}
+
 /* n1's claim is freed though it may have the volume mounted. */
 static void give_up_n1(struct servers *s)
 {
