@@ -254,8 +254,8 @@ CASE(a_flag_with_a_value_sends_the_secrets_of_its_volume_nowhere)
 					    "server:10.6.6.6",
 					    "10.6.6.6",
 					    "ip%3D10.6.6.6",
-					    "ip\xc2\xa0"
-					    "10.6.6.6",
+					    ("ip\xc2\xa0"
+					     "10.6.6.6"),
 					    "noatime,ip=10.6.6.6"};
 	struct submission s;
 	struct error err;

@@ -1334,12 +1334,12 @@ static void begin_fault(struct world *w)
 		lose_pair(w, server, (server + 1) % SERVERS);
 		break;
 	case FAULT_PUT_BACK:
-		if (w->has_snapshot) {
+		if (w->has_snapshot)
 			put_back(w, f->server);
-			w->has_snapshot = false;
-			break;
-		}
-		/* fall through */
+		else
+			copy_members(w, "d", "early");
+		w->has_snapshot = !w->has_snapshot;
+		break;
 	case FAULT_SNAPSHOT:
 		copy_members(w, "d", "early");
 		w->has_snapshot = true;
