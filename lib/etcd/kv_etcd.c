@@ -309,10 +309,10 @@ void etcd_store_unchanged(const struct etcd_store *store, struct etcd_unchanged 
 		etcd_compare_created(etcd_bytes(store->etcd->leader_key), store->known.leader_revision);
 	ret->compares[1] = etcd_compare_modified(sequence, store->known.sequence_revision);
 	ret->compares[2] = etcd_compare_value(sequence, store->last);
-	for (size_t i = 0; i < ARRAY_SIZE(ret->list); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ret->compares); i++)
 		ret->list[i] = &ret->compares[i];
 	txn->compare = ret->list;
-	txn->n_compare = ARRAY_SIZE(ret->list);
+	txn->n_compare = ARRAY_SIZE(ret->compares);
 }
 
 void etcd_store_next_sequence(struct etcd_store *store)
