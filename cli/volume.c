@@ -150,7 +150,7 @@ static void choose_claims(const Holdfast__V1__Volume *volume, bool freed, Holdfa
 /* A freed claim is history: it is not among the claims that hold the volume. */
 static enum status show_claims_apart(const Holdfast__V1__Volume *volume, bool verbose, struct error *err)
 {
-	cleanup_free Holdfast__V1__Claim **claims = calloc(volume->n_claims + 1, sizeof(claims[0]));
+	cleanup_free Holdfast__V1__Claim **claims = calloc(volume->n_claims + 1, sizeof(void *));
 	Holdfast__V1__Volume part;
 
 	if (!claims)

@@ -26,6 +26,7 @@
 #include "state/keys.h"
 #include "state/records.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
@@ -378,6 +379,7 @@ static enum status begin(struct server *server, struct change *change, const str
 		key = made_key;
 		stored.certificate = made;
 	}
+	assert(key && stored.certificate);
 	TRY(pki_ca_read(key, stored.certificate, &ca, err));
 	if (!made)
 		TRY(check_given(server, ca, err));

@@ -50,7 +50,9 @@ static bool is_word(char c)
 /* The letter of the usual alphabet; URLs have two others. */
 static char usual(char c)
 {
-	return c == '-' ? '+' : c == '_' ? '/' : c;
+	if (c == '-')
+		return '+';
+	return c == '_' ? (char)'/' : c;
 }
 
 /* Bytes of the base64 of @secret at @text, or 0. It is in base64 behind @shift bytes of something else, as in

@@ -305,9 +305,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	uint64_t now_us = clock_monotonic_us();
 	enum failure failure = NO_FAILURE;
 
-	if (call->timeout_us > 0 && now_us >= call->begun_us + call->timeout_us)
-		failure = TOO_LATE;
-	else if (call->silence_us > 0 && !call->is_paused && now_us >= call->heard_us + call->silence_us)
+	if ((call->timeout_us > 0 && now_us >= call->begun_us + call->timeout_us) ||
+	    (call->silence_us > 0 && !call->is_paused && now_us >= call->heard_us + call->silence_us))
 		failure = TOO_LATE;
 	else if (call->fd < 0)
 		failure = call_connect(call);

@@ -164,7 +164,7 @@ static void make_room(DIR *folder, const char *namespace)
 		size_t count =
 			count_files(files, n, files[i].namespace) + str_eq(files[i].namespace, namespace);
 
-		if (count < most || (count == most && !is_older(&files[i].time, &drop->time)))
+		if (count < most || (drop && count == most && !is_older(&files[i].time, &drop->time)))
 			continue;
 		most = count;
 		drop = &files[i];

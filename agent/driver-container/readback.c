@@ -1000,6 +1000,20 @@ static bool compare_capabilities(const char *status, uint64_t asked, struct read
 	return true;
 }
 
+/* The real, effective, saved and file system id of the "Uid:" or "Gid:" line. */
+static bool read_ids(const char *line, unsigned long ret[4])
+{
+	for (size_t i = 0; i < 4; i++) {
+		char *end;
+
+		ret[i] = strtoul(line, &end, 10);
+		if (end == line)
+			return false;
+		line = end;
+	}
+	return true;
+}
+
 /* Compares the uid with "USER" or "USER:GROUP", a number or name, or the image's own. A number must be equal;
  * uid 0 is only allowed for the names of 0. */
 static bool compare_user(const char *asked, const char *status, const struct readback_users *users,
@@ -1012,7 +1026,7 @@ static bool compare_user(const char *asked, const char *status, const struct rea
 	bool is_right;
 
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(asked, ":"), asked);
-	if (!line || sscanf(line, "%lu %lu %lu %lu", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+	if (!line || !read_ids(line, ids))
 		return differ(ret, "user", asked, "none that can be read");
 	(void)snprintf(found, sizeof(found), "%lu", ids[0]);
 	is_right = ids[0] == ids[1] && ids[0] == ids[2] && ids[0] == ids[3];
@@ -1037,7 +1051,7 @@ static bool compare_group(const char *group, const char *status, const struct re
 	char found[64];
 	bool is_right;
 
-	if (!line || sscanf(line, "%lu %lu %lu %lu", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+	if (!line || !read_ids(line, ids))
 		return differ(ret, "group", group, "not readable");
 	(void)snprintf(found, sizeof(found), "%lu", ids[0]);
 	is_right = ids[0] == ids[1] && ids[0] == ids[2] && ids[0] == ids[3] && !is_never_group(users, ids[0]);

@@ -14,6 +14,7 @@
 #include "rpc/server.h"
 #include "show/output.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -168,12 +169,13 @@ static void work(struct plugin *plugin, const char *method, const Docker__Volume
 	sigset_t none;
 	int lock;
 
+	assert(!request == str_eq(method, SWEEP));
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (fd != ANSWER_FD && dup2(fd, ANSWER_FD) < 0)
 		_exit(EXIT_FAILURE);
 	(void)close_range(ANSWER_FD + 1, UINT_MAX, 0);
-	if (str_eq(method, SWEEP)) {
+	if (!request) {
 		docker_volumes_sweep(&plugin->volumes);
 		_exit(EXIT_SUCCESS);
 	}

@@ -1500,6 +1500,7 @@ enum status nomad_import(const struct conf *conf, const json_t *values, struct n
 	json_t *job = NULL;
 
 	TRY(find_job(conf, &id, &job, err));
+	assert(id && job);
 	type = read_member(&w, NOMAD_JOB, job, "type", NOMAD_TEXT);
 	w.job = job;
 	w.job_type = type ? json_string_value(type) : "service";

@@ -364,7 +364,8 @@ static const char *copy_name(const char *text, const char *at, struct strbuf *sb
 	(void)str_format(name, sizeof(name), "%.*s",
 			 (int)(end - at < NAME_MAX_SIZE ? end - at : NAME_MAX_SIZE - 1), at);
 	for (char *p = name; *p != '\0'; p++)
-		*p = *p == '-' ? '_' : *p;
+		if (*p == '-')
+			*p = '_';
 	strbuf_put(sb, at, (size_t)(end - at));
 	if (strstr(name, "holdfast_enroll") && (*end == '/' || *end == '\\'))
 		return put_redacted(sb, "", end + strcspn(end, " \t\r\n\"',;"));
@@ -400,13 +401,13 @@ static const char *copy_name(const char *text, const char *at, struct strbuf *sb
 /* Zero bytes are replaced, and letters that JSON escapes as \u00XX. */
 static char *copy_text(const char *text, size_t n)
 {
-	char *copy = malloc(n + 1);
+	char *copy = calloc(n + 1, 1);
 	size_t length = 0;
 
 	for (size_t i = 0; copy && i < n; i++) {
 		char byte;
 
-		copy[length++] = text[i] == '\0' ? '?' : text[i];
+		copy[length++] = text[i] == '\0' ? (char)'?' : text[i];
 		if (n - i < 6 || memcmp(text + i, "\\u00", 4) != 0)
 			continue;
 		if (isxdigit((unsigned char)text[i + 4]) && isxdigit((unsigned char)text[i + 5])) {
@@ -419,8 +420,6 @@ static char *copy_text(const char *text, size_t n)
 			}
 		}
 	}
-	if (copy)
-		copy[length] = '\0';
 	return copy;
 }
 

@@ -448,7 +448,7 @@ static enum status order_texts(const struct alloc *alloc, const struct message_l
 	(void)str_format(field, sizeof(field), "task %.63s", ordered->task);
 	TRY(reference_replace(ordered, alloc, attributes, false, err));
 	TRY(check_texts(ordered, field, err));
-	if (protobuf_c_message_get_packed_size(&ordered->base) > 2 * TASK_BYTES_MAX)
+	if (protobuf_c_message_get_packed_size(&ordered->base) > (size_t)2 * TASK_BYTES_MAX)
 		return error_invalid(err, field,
 				     "with the values of its references it has more than %d bytes",
 				     2 * TASK_BYTES_MAX);

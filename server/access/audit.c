@@ -28,7 +28,7 @@ enum { EVENT_COST_US = 60000000, EVENTS_BURST = 10 }; /* of one node and kind: t
 enum {
 	TIMER_ACCURACY_US = 1000000,
 	WORD_OBJECT_SIZE = 512,
-	CUT_SIZE = sizeof("... (18446744073709551615 bytes, SHA-256 )") + 2 * SHA256_DIGEST_LENGTH,
+	CUT_SIZE = sizeof("... (18446744073709551615 bytes, SHA-256 )") + 2L * SHA256_DIGEST_LENGTH,
 };
 
 /* A record's text, cut and cleaned; each borrowed for the call. */

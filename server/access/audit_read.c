@@ -92,7 +92,7 @@ static void drop_oldest(struct page *page)
 	page->bytes -= holdfast__v1__audit_record__get_packed_size(response->records[0]);
 	holdfast__v1__audit_record__free_unpacked(response->records[0], NULL);
 	response->n_records--;
-	memmove(response->records, response->records + 1, response->n_records * sizeof(*response->records));
+	memmove(response->records, response->records + 1, response->n_records * sizeof(void *));
 }
 
 static bool on_record(const struct kv_item *item, void *userdata)

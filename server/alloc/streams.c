@@ -457,7 +457,7 @@ static enum status record_command(const struct task_stream *stream, struct chang
 {
 	static const char *const not_asked[] = {"alloc_id", "task", "driver", NULL};
 	/* a byte may become six, and an argument has quotes and a comma */
-	cleanup_strbuf struct strbuf words = STRBUF_INIT(8 * TASK_STREAM_COMMAND_MAX);
+	cleanup_strbuf struct strbuf words = STRBUF_INIT((size_t)8 * TASK_STREAM_COMMAND_MAX);
 	char object[AUDIT_OBJECT_SIZE];
 
 	text_json_put(&words, &command->base, not_asked);
@@ -473,10 +473,10 @@ static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__Ex
 			      struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	const Holdfast__Driver__V1__TaskConfig *task;
-	const struct alloc_entry *entry;
+	const Holdfast__Driver__V1__TaskConfig *task = NULL;
+	const struct alloc_entry *entry = NULL;
 	struct recorded *recorded;
-	ProtobufCMessage *wanted;
+	ProtobufCMessage *wanted = NULL;
 	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
 	if (status == STATUS_OK)
@@ -513,10 +513,11 @@ static enum status begin_logs(struct task_stream *stream, const Holdfast__V1__Al
 {
 	Holdfast__V1__OpenTaskStream wanted = HOLDFAST__V1__OPEN_TASK_STREAM__INIT;
 	Holdfast__Driver__V1__TaskLogsRequest logs = HOLDFAST__DRIVER__V1__TASK_LOGS_REQUEST__INIT;
-	const Holdfast__Driver__V1__TaskConfig *task;
-	const struct alloc_entry *entry;
+	const Holdfast__Driver__V1__TaskConfig *task = NULL;
+	const struct alloc_entry *entry = NULL;
 
 	TRY(find_alloc(stream, request->id, request->task, &entry, &task, err));
+	assert(task);
 	logs.alloc_id = wanted.alloc_id = stream->alloc_id;
 	logs.task = wanted.task = task->task;
 	logs.stdout = request->stdout;
@@ -534,10 +535,11 @@ static enum status begin_stats(struct task_stream *stream,
 {
 	Holdfast__V1__OpenTaskStream wanted = HOLDFAST__V1__OPEN_TASK_STREAM__INIT;
 	Holdfast__Driver__V1__TaskStatsRequest stats = HOLDFAST__DRIVER__V1__TASK_STATS_REQUEST__INIT;
-	const Holdfast__Driver__V1__TaskConfig *task;
-	const struct alloc_entry *entry;
+	const Holdfast__Driver__V1__TaskConfig *task = NULL;
+	const struct alloc_entry *entry = NULL;
 
 	TRY(find_alloc(stream, request->id, request->task, &entry, &task, err));
+	assert(task);
 	stats.alloc_id = wanted.alloc_id = stream->alloc_id;
 	stats.task = wanted.task = task->task;
 	stats.interval_ms = request->interval_ms;

@@ -25,6 +25,7 @@
 #include "state/records.h"
 #include "volume/store.h"
 
+#include <assert.h>
 #include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/jobs.pb-c.h>
 #include <stdlib.h>
@@ -439,6 +440,7 @@ static void hide_volumes(struct server *server, const struct rpc_call *call,
 	for (size_t i = 0; i < response->n_plans; i++) {
 		Holdfast__V1__FencePlan *plan = response->plans[i];
 
+		assert(plan);
 		if (has_any && access_scope_has(&scope, plan->namespace_))
 			continue;
 		plan->namespace_[0] = plan->volume_id[0] = '\0';

@@ -80,6 +80,7 @@ static enum status read_secret(const char *name, struct strbuf *to, struct error
 			n = 0; /* and is refused */
 	if (n > 0)
 		strbuf_put(to, text, n + 1);
+	assert(text);
 	explicit_bzero(text, strlen(text));
 	free(text);
 	return n > 0 ? STATUS_OK
@@ -227,7 +228,7 @@ static void hide_secrets(struct agent_run *run)
 		char *from = run->output.data;
 
 		while (from && (from = strstr(from, secret))) /* the secret may be of stars */
-			from = memset(from, '*', strlen(secret)) + strlen(secret);
+			from = (char *)memset(from, '*', strlen(secret)) + strlen(secret);
 	}
 }
 
@@ -349,7 +350,7 @@ enum status agent_start(sd_event *event, const char *agent_dir, const struct fen
 				  .userdata = userdata,
 				  .output_fd = -EBADF,
 				  .output = STRBUF_INIT(AGENT_OUTPUT_MAX),
-				  .secrets = STRBUF_INIT(FENCER_OPTIONS_MAX * FENCER_VALUE_SIZE)};
+				  .secrets = STRBUF_INIT((size_t)FENCER_OPTIONS_MAX * FENCER_VALUE_SIZE)};
 	run->secrets.wipes = run->output.wipes = true;
 	if (str_format(path, sizeof(path), "%s/%s", agent_dir, node->agent) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path of agent %s is too long",

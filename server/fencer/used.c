@@ -52,7 +52,7 @@ static enum status read_floor(struct used *used, struct error *err)
 {
 	cleanup_free char *text = NULL;
 	char path[PATH_MAX];
-	uint64_t floor_ms;
+	uint64_t floor_ms = 0;
 	int r;
 
 	TRY(path_of(used, FLOOR_NAME, path, err));

@@ -30,13 +30,13 @@ struct sort {
 };
 
 /* In this order they are copied. A server that follows checks callers itself, for its metrics: the first
- * three are copied at once. */
+ * three are copied at once, policies before the tokens that name them. */
 static const struct sort sorts[] = {
 	{.prefix = PREFIX_REVOCATION, .descriptor = &holdfast__v1__revocation__descriptor},
+	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
 	{.prefix = PREFIX_TOKEN,
 	 .descriptor = &holdfast__v1__stored_token__descriptor,
 	 .note = token_index_note},
-	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
 	{.prefix = PREFIX_ENROLLMENT, .descriptor = &holdfast__v1__stored_enrollment__descriptor},
 	{.prefix = KEY_GENERATION_FLOOR, .descriptor = &holdfast__v1__generation_floor__descriptor},
 	{.prefix = KEY_SCHEMA, .descriptor = &holdfast__v1__schema__descriptor},

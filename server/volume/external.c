@@ -72,7 +72,7 @@ static Holdfast__V1__ExternalVolume **visible_volumes(struct server *server, con
 						      const Holdfast__V1__ControllerListVolumesResponse *list,
 						      size_t *ret_n)
 {
-	Holdfast__V1__ExternalVolume **ret = calloc(list->n_volumes + 1, sizeof(*ret));
+	Holdfast__V1__ExternalVolume **ret = calloc(list->n_volumes + 1, sizeof(void *));
 
 	struct identity_sight sight;
 

@@ -272,7 +272,8 @@ static size_t each_item(const struct owner *owner, const char *line, bool of_byt
 	size_t n = 0;
 
 	assert_non_null(copy);
-	for (char *item = strtok_r(copy, ";", &at); (item = strtok_r(NULL, ";", &at)) != NULL;)
+	(void)strtok_r(copy, ";", &at);
+	for (char *item; (item = strtok_r(NULL, ";", &at)) != NULL;)
 		if (str_starts_with(item + 1, "bytes ") == of_bytes)
 			n += act(owner, item + 1);
 	return n;

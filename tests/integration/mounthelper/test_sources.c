@@ -577,10 +577,11 @@ TEST_FIXTURE(a_host_volume_that_must_be_mounted_is_refused_without_its_disk, sta
 /* The disk with @uuid is mounted where the policy wants the one with UUID; udev has made its link. */
 static void mount_disk(const char *uuid)
 {
+	const char *disk = IMAGES "/disk";
 	char link[64], node[32], target[32];
 
-	RUN("/sbin/mkfs.ext4", "-q", "-F", "-U", uuid, "-E", "root_owner=64104:64104", IMAGES "/disk");
-	insert(IMAGES "/disk");
+	RUN("/sbin/mkfs.ext4", "-q", "-F", "-U", uuid, "-E", "root_owner=64104:64104", disk);
+	insert(disk);
 	(void)str_format(link, sizeof(link), "/dev/disk/by-uuid/%s", uuid);
 	(void)str_format(target, sizeof(target), "../../loop%u", loop_minor);
 	(void)str_format(node, sizeof(node), "/dev/loop%u", loop_minor);

@@ -357,7 +357,7 @@ static int recorded(const char *word, const char *number)
 		const char *at = number ? strstr(line, number) : NULL;
 
 		if (strstr(line, word))
-			sum += at ? atoi(at + strlen(number)) : 1;
+			sum += at ? (int)strtol(at + strlen(number), NULL, 10) : 1;
 	}
 	free(log);
 	return sum;

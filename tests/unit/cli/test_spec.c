@@ -66,7 +66,7 @@ static char *with_lines(const char *text)
 	for (; *text != '\0'; text++) {
 		bool is_break = text[0] == '\\' && text[1] == 'n';
 
-		*to++ = is_break ? '\n' : *text;
+		*to++ = is_break ? (char)'\n' : *text;
 		text += is_break;
 	}
 	*to = '\0';

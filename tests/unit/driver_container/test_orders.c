@@ -446,8 +446,8 @@ CASE(an_allocation_that_restarts_without_end_delays_no_other)
 	uint64_t skipped;
 
 	assert_ok(trail_open(f->folder, "prod", "node-1", &driver.trail, NULL));
-	for (uint8_t alloc = 0; alloc < ALLOCS; alloc++) {
-		taken.order.alloc[0] = alloc;
+	for (int alloc = 0; alloc < ALLOCS; alloc++) {
+		taken.order.alloc[0] = (uint8_t)alloc;
 		for (size_t i = 0; i < FLOOD; i++)
 			(void)driver_use_order(&driver, &taken, true, NULL);
 		assert_int_equal(driver_use_order(&driver, &taken, true, NULL), STATUS_RESOURCE_EXHAUSTED);

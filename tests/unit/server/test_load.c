@@ -133,3 +133,21 @@ CASE(a_value_of_another_key_is_refused)
 
 	assert_int_equal(load_message(s, PREFIX_NODE "n1", &node.base), STATUS_DATA_LOSS);
 }
+
+static size_t find_prefix(const char *key)
+{
+	const char *prefix;
+	size_t i = 0;
+
+	while ((prefix = load_prefix(i)) && !str_eq(prefix, key))
+		i++;
+	assert_msg(prefix, "%s", key);
+	return i;
+}
+
+/* A follower answers for a token that it knows; without the policies it would say that a right is missing. */
+CASE(policies_are_copied_before_the_tokens_that_name_them)
+{
+	assert_true(find_prefix(PREFIX_POLICY) < find_prefix(PREFIX_TOKEN));
+	assert_int_equal(find_prefix(PREFIX_TOKEN), 2); /* the first three are read without a pause */
+}
