@@ -168,7 +168,7 @@ const char *trail_fault_text(enum trail_fault fault)
 		[TRAIL_START] = "the beginning of the trail is missing (--rotated allows that)",
 		[TRAIL_JOINT] = "it does not continue the file before it",
 		[TRAIL_MISMATCH] = "the mount helper found records missing here that it had written",
-		[TRAIL_UNVOUCHED] = "two unfinished lines in a row, nothing vouches for the first",
+		[TRAIL_UNVOUCHED] = "an unfinished line has no record after it that vouches for it",
 		[TRAIL_TOO_LONG] = "the line is longer than any record",
 		[TRAIL_CUT] = "the line has no end, it was cut off or never finished",
 		[TRAIL_HEAD] = "no record has the expected hash, the last ones were removed",
@@ -185,6 +185,23 @@ static void note(struct trail_check *check, enum trail_fault fault)
 	check->fault = fault;
 	check->fault_file = check->files;
 	check->fault_line = check->lines;
+}
+
+/* A fault that was noted before may be of the same line. */
+static void note_unvouched(struct trail_check *check)
+{
+	if (check->is_torn && check->faults == 0)
+		note(check, TRAIL_UNVOUCHED);
+}
+
+/* The new file follows the last record before a helper wrote on in the old one. */
+static void continue_at_joint(struct trail_check *check)
+{
+	if (check->is_moved)
+		note_unvouched(check);
+	memcpy(check->head, check->joint, sizeof(check->head));
+	check->rec = check->joint_rec;
+	check->is_moved = false;
 }
 
 static void hash(const char *line, size_t n, char ret[static TRAIL_HASH_SIZE])
@@ -212,6 +229,8 @@ static void check_record(struct trail_check *check, const struct trail_record *r
 	bool is_first = check->lines == 1;
 	bool is_beginning = is_first && check->files == 0;
 
+	if (check->is_moved && str_eq(trail_get(record, "head"), "rotated"))
+		continue_at_joint(check); /* two files in one */
 	if (!is_hash(prev) || (!is_first && !str_eq(prev, check->head)))
 		note(check, TRAIL_CHANGED);
 	else if (is_beginning && !check->rotated && !str_eq(prev, zeroes))
@@ -264,9 +283,7 @@ void trail_check_next_file(struct trail_check *check)
 {
 	if (check->files == 0 && check->lines == 0)
 		memcpy(check->joint, zeroes, sizeof(check->joint));
-	memcpy(check->head, check->joint, sizeof(check->head));
-	check->rec = check->joint_rec;
-	check->is_moved = false;
+	continue_at_joint(check);
 	check->files++;
 	check->lines = 0;
 }
@@ -275,6 +292,7 @@ void trail_check_end(struct trail_check *check)
 {
 	if (check->lines == 0 && check->files == 0)
 		memcpy(check->head, zeroes, sizeof(check->head));
+	note_unvouched(check);
 	if (check->want && !check->is_found && !str_eq(check->head, check->want))
 		note(check, TRAIL_HEAD);
 }

@@ -74,7 +74,7 @@ enum trail_fault {
 	TRAIL_START,	 /* the first record has a predecessor */
 	TRAIL_JOINT,	 /* the first record of a further file does not follow the last one before */
 	TRAIL_MISMATCH,	 /* the helper itself missed its last record */
-	TRAIL_UNVOUCHED, /* a torn line after a torn line */
+	TRAIL_UNVOUCHED, /* a torn line that no record follows */
 	TRAIL_TOO_LONG,	 /* no line of a trail is */
 	TRAIL_CUT,	 /* the last line has no end */
 	TRAIL_HEAD,	 /* no line has the hash that one must have */
@@ -91,7 +91,7 @@ struct trail_check {
 	size_t files;	/* before this one */
 	uint64_t lines; /* of this file */
 	uint64_t records;
-	uint64_t torn;		    /* lines that were never finished, followed by good ones */
+	uint64_t torn;		    /* lines that were never finished */
 	bool is_torn;		    /* the last line is */
 	uint64_t rec;		    /* number of the last record, 0 before the first */
 	char head[TRAIL_HASH_SIZE]; /* hash of the last line; of no line: zeroes */

@@ -115,6 +115,12 @@ class TestAuditTrail(TrailTest):
         self.assertFalse(self.heads(node).get("breaks"))
         self.world.holdfast("audit", "verify", "--server", f"{node.trail}.1", node.trail)
         self.world.holdfast("audit", "verify", "--server", "--rotated", node.trail)
+        old = pathlib.Path(f"{node.trail}.1")
+        wait_for("the second helper to stop", lambda: " head=moved " in old.read_text(encoding="ascii"))
+        joined = f"{PREFIX}/joined.trail"  # as docs/trail.md has it copied
+        with open(joined, "wb") as f:
+            subprocess.run(["cat", old, node.trail], check=True, stdout=f)
+        self.world.holdfast("audit", "verify", "--server", joined)
 
 
 class TestTrailBreak(TrailTest):

@@ -291,6 +291,7 @@ TEST(records_after_the_joint_must_mention_the_move)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct trail old = {.n = 0};
 		struct trail young = {.n = 0};
+		struct trail joined;
 		struct trail_check check;
 
 		memset(old.prev, '0', TRAIL_HASH_SIZE - 1);
@@ -301,6 +302,10 @@ TEST(records_after_the_joint_must_mention_the_move)
 		add(&old, 4, "op=stop phase=event head=moved");
 		add(&young, 3, "op=start phase=event head=rotated");
 		add(&young, 4, "op=stop phase=event");
+		joined = old;
+		memcpy(joined.lines[old.n], young.lines, sizeof(young.lines[0]) * (size_t)young.n);
+		check = check_lines(joined.lines, LINES, false, young.prev); /* both in one file */
+		assert_int_equal(check.fault, cases[i].fault == TRAIL_INTACT ? TRAIL_INTACT : TRAIL_CHANGED);
 		check = check_files(old.lines, old.n, young.lines, young.n, young.prev);
 		assert_int_equal(check.fault, cases[i].fault);
 		assert_int_equal(check.fault_line, cases[i].fault == TRAIL_INTACT ? 0 : 1);
@@ -309,6 +314,39 @@ TEST(records_after_the_joint_must_mention_the_move)
 		trail_check_line(&check, young.lines[2], strlen(young.lines[2]), true);
 		assert_int_equal(check.fault, cases[i].fault);
 	}
+}
+
+/* Root spoils it; a death between newline and record leaves the same. */
+TEST(a_last_line_that_is_no_record_is_a_fault)
+{
+	struct trail trail = good_trail();
+	struct trail_check check;
+
+	trail.lines[LINES - 1][40] = '\0';
+	check = check_lines(trail.lines, LINES, false, NULL);
+	expect_fault(&check, TRAIL_UNVOUCHED, LINES);
+	assert_int_equal(check.faults, 1);
+	check = check_files(trail.lines, LINES, NULL, 0, NULL); /* rotated since */
+	expect_fault(&check, TRAIL_UNVOUCHED, 0);
+}
+
+TEST(a_spoiled_line_after_the_joint_is_a_fault_in_one_file_and_in_two)
+{
+	struct trail trail = {.n = 0};
+	struct trail_check check;
+	char joint[TRAIL_HASH_SIZE];
+
+	memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
+	add(&trail, 1, "op=start phase=event");
+	memcpy(joint, trail.prev, sizeof(joint));
+	add(&trail, 2, "op=stage phase=event head=moved");
+	(void)str_copy(trail.lines[trail.n++], sizeof(trail.lines[0]), "ts=2025-01-31T12:00:00.000Z");
+	memcpy(trail.prev, joint, sizeof(joint));
+	add(&trail, 2, "op=start phase=event head=rotated");
+	check = check_lines(trail.lines, trail.n, false, trail.prev);
+	expect_fault(&check, TRAIL_UNVOUCHED, 4);
+	check = check_files(trail.lines, 3, &trail.lines[3], 1, trail.prev);
+	expect_fault(&check, TRAIL_UNVOUCHED, 3);
 }
 
 TEST(a_head_mismatch_in_a_start_is_a_fault)
