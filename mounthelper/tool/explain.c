@@ -33,6 +33,20 @@ static const struct explanation {
 	{REASON_MAX_PER_ALLOC, true, "max_per_alloc", "does not allow that slot"},
 };
 
+/* The keys that allow a request: an answer has a line for each, and for agent and profile. */
+enum allowing { BY_ID, SERVER, EXPORT, MAX_SIZE, PATH, MOUNT, UUID, EXEC, SHARED, ALLOW_DETACH, ALLOWING_N };
+
+static const char *const allowing_keys[] = {
+	[BY_ID] = "by_id",   [SERVER] = "server",
+	[EXPORT] = "export", [MAX_SIZE] = "max_size",
+	[PATH] = "path",     [MOUNT] = "mount",
+	[UUID] = "uuid",     [EXEC] = "exec",
+	[SHARED] = "shared", [ALLOW_DETACH] = "allow_detach",
+};
+
+_Static_assert(ARRAY_SIZE(allowing_keys) == ALLOWING_N, "one for each");
+_Static_assert(ANSWER_LINES == 2 + ALLOWING_N, "agent, profile and each key");
+
 struct asked {
 	const char *text;
 	size_t n;
@@ -101,10 +115,11 @@ static void add_block(const struct asked *asked, bool is_of_agent)
 				 profile->class == MH_CLASS_BIND ? "hostvol" : "profile", profile->name);
 }
 
-static void add_value(const struct asked *asked, const char *key, bool is_of_agent, uint32_t nth)
+static void add_value(const struct asked *asked, enum allowing allowing, uint32_t nth)
 {
 	static struct walk walk;
-	unsigned int at = find_value(&walk, asked, key, is_of_agent, nth);
+	const char *key = allowing_keys[allowing];
+	unsigned int at = find_value(&walk, asked, key, allowing == ALLOW_DETACH, nth);
 	struct answer_line *line;
 
 	if (at == 0)
@@ -154,7 +169,7 @@ static void add_rules(const struct asked *asked, const struct mh_source *source)
 		one.n_by_id = 1;
 		one.by_id[0] = profile->by_id[i];
 		if (profile_admit_source(&one, source) == REASON_NONE)
-			return add_value(asked, "by_id", false, i);
+			return add_value(asked, BY_ID, i);
 	}
 	for (uint32_t i = 0; i < profile->n_servers * profile->n_exports; i++) {
 		const uint32_t server = i / profile->n_exports;
@@ -167,17 +182,17 @@ static void add_rules(const struct asked *asked, const struct mh_source *source)
 		memcpy(one.export[0], profile -> export[export], MH_EXPORT_SIZE);
 		if (profile_admit_source(&one, source) != REASON_NONE)
 			continue;
-		add_value(asked, "server", false, server);
-		return add_value(asked, "export", false, export);
+		add_value(asked, SERVER, server);
+		return add_value(asked, EXPORT, export);
 	}
 	if (profile->class == MH_CLASS_TMPFS)
-		add_value(asked, "max_size", false, 0);
+		add_value(asked, MAX_SIZE, 0);
 	if (profile->class == MH_CLASS_BIND)
-		add_value(asked, "path", false, 0);
+		add_value(asked, PATH, 0);
 	if (profile->needs_mount)
-		add_value(asked, "mount", false, 0);
+		add_value(asked, MOUNT, 0);
 	if (profile->class == MH_CLASS_BIND && profile->n_by_id > 0)
-		add_value(asked, "uuid", false, 0);
+		add_value(asked, UUID, 0);
 }
 
 static struct mh_source source_of(const struct asked *asked, const struct mh_source *source)
@@ -244,10 +259,10 @@ void explain(const char *text, size_t n, const struct agent_policy *agent, const
 	if (q->op == MH_OP_STAGE && asked.profile)
 		add_rules(&asked, &source);
 	if (q->op == MH_OP_PUBLISH && q->exec)
-		add_value(&asked, "exec", false, 0);
+		add_value(&asked, EXEC, 0);
 	if (q->op == MH_OP_PUBLISH && q->propagation != TICKET_PROPAGATION_PRIVATE)
-		add_value(&asked, "shared", false, 0);
+		add_value(&asked, SHARED, 0);
 	if (q->detach)
-		add_value(&asked, "allow_detach", true, 0);
+		add_value(&asked, ALLOW_DETACH, 0);
 	ret->needs_ticket = asked.profile && !agent->ticket_optional;
 }

@@ -4,7 +4,7 @@
 
 #include "policy.h"
 
-enum { ANSWER_LINES = 5, ANSWER_TEXT_SIZE = 512 };
+enum { ANSWER_LINES = 12, ANSWER_TEXT_SIZE = 512 };
 
 struct question {
 	uint16_t op;		 /* MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH, MH_OP_UNSTAGE */

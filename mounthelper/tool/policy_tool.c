@@ -33,6 +33,7 @@ struct arguments {
 	bool is_json;
 	const char *file;
 	const char *uid; /* NULL: the only agent's */
+	uint32_t given;	 /* bits of the options */
 	struct question question;
 };
 
@@ -131,8 +132,9 @@ static bool parse_by_id(struct arguments *args, const char *text)
 
 static bool parse_tmpfs_size(struct arguments *args, const char *text)
 {
-	return is_of_class(args, MH_CLASS_TMPFS) &&
-	       parse_size(text, &args->question.source.u.tmpfs.size_bytes) == 0;
+	uint64_t *size = &args->question.source.u.tmpfs.size_bytes; /* 0: not given */
+
+	return is_of_class(args, MH_CLASS_TMPFS) && parse_size(text, size) == 0 && *size > 0;
 }
 
 static bool parse_inodes(struct arguments *args, const char *text)
@@ -180,11 +182,32 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
+enum {
+	STAGE = 1 << MH_OP_STAGE,
+	PUBLISH = 1 << MH_OP_PUBLISH,
+	REMOVE = 1 << MH_OP_UNPUBLISH | 1 << MH_OP_UNSTAGE,
+};
+
 /* In the order of the options. */
-static parse_fn *const takers[] = {parse_json,	 parse_uid,	   parse_profile,     parse_read_only,
-				   parse_exec,	 parse_detach,	   parse_propagation, parse_slot,
-				   parse_by_id,	 parse_tmpfs_size, parse_inodes,      parse_server,
-				   parse_export, parse_hostvol};
+static const struct taker {
+	parse_fn *parse;
+	unsigned int operations; /* that have it */
+} takers[] = {
+	{parse_json, STAGE | PUBLISH | REMOVE},
+	{parse_uid, STAGE | PUBLISH | REMOVE},
+	{parse_profile, STAGE | PUBLISH},
+	{parse_read_only, STAGE | PUBLISH},
+	{parse_exec, PUBLISH},
+	{parse_detach, REMOVE},
+	{parse_propagation, PUBLISH},
+	{parse_slot, PUBLISH},
+	{parse_by_id, STAGE},
+	{parse_tmpfs_size, STAGE},
+	{parse_inodes, STAGE},
+	{parse_server, STAGE},
+	{parse_export, STAGE},
+	{parse_hostvol, STAGE | PUBLISH},
+};
 
 _Static_assert(ARRAY_SIZE(takers) + 1 == ARRAY_SIZE(options), "one for each");
 
@@ -197,22 +220,30 @@ static int parse_options(int argc, char **argv, struct arguments *args)
 	while ((id = getopt_long(argc, argv, "", options, &index)) != -1) {
 		if (id == '?')
 			return usage("wrong option");
-		if (!takers[index](args, optarg))
+		if (!takers[index].parse(args, optarg))
 			return usage("--%s %s: malformed, or of another class than an option before it",
 				     options[index].name, optarg ? optarg : "");
+		args->given |= 1U << index;
 	}
 	return 0;
 }
 
-static int parse_operation(const char *word, struct question *q)
+static int parse_operation(const char *word, struct arguments *args)
 {
+	struct question *q = &args->question;
+
 	for (unsigned int op = MH_OP_STAGE; op <= MH_OP_UNSTAGE; op++)
 		if (str_eq(word, op_word((uint16_t)op)))
 			q->op = (uint16_t)op;
 	if (q->op == 0)
 		return usage("'%s' is not one of stage, publish, unpublish, unstage", word);
+	for (size_t i = 0; i < ARRAY_SIZE(takers); i++)
+		if ((args->given & 1U << i) != 0 && (takers[i].operations & 1U << q->op) == 0)
+			return usage("%s takes no --%s", word, options[i].name);
 	if (q->op != MH_OP_STAGE && q->op != MH_OP_PUBLISH)
 		return 0;
+	if (q->op == MH_OP_PUBLISH && q->profile && q->source.class == MH_CLASS_BIND)
+		return usage("publish takes --profile or --hostvol, not both");
 	if (!q->profile && q->source.class == MH_CLASS_BIND)
 		q->profile = q->source.u.bind.name;
 	if (!q->profile)
@@ -483,7 +514,7 @@ int main(int argc, char **argv)
 		return usage("check FILE, apply FILE or explain OPERATION FILE is expected");
 	args.file = argv[argc - 1];
 	if (command == EXPLAIN)
-		r = parse_operation(argv[optind + 1], &args.question);
+		r = parse_operation(argv[optind + 1], &args);
 	if (r != 0)
 		return r;
 	if (read_text(&args, command == APPLY, &text, &n, &err) < 0 ||

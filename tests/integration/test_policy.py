@@ -220,7 +220,13 @@ class TestPolicy(unittest.TestCase):
     def test_explain_usage(self):
         for args in (["stage"], ["mount"], ["stage", "--profile", "disk"], ["stage", "--profile", "A"],
                      ["stage", "--profile", "scratch", "--by-id", "x", "--inodes", "1"], ["publish", "--slot", "32"],
-                     ["publish", "--profile", "disk", "--propagation", "shared"], ["--colour", "unstage"]):
+                     ["publish", "--profile", "disk", "--propagation", "shared"], ["--colour", "unstage"],
+                     ["stage", "--hostvol", "data", "--detach"], ["publish", "--profile", "disk", "--detach"],
+                     ["stage", "--profile", "scratch", "--exec"], ["stage", "--profile", "scratch", "--slot", "1"],
+                     ["stage", "--profile", "scratch", "--propagation", "private"],
+                     ["stage", "--profile", "scratch", "--tmpfs-size", "0"], ["publish", "--profile", "disk", "--by-id", "x"],
+                     ["publish", "--profile", "scratch", "--tmpfs-size", "9GiB"], ["publish", "--profile", "disk", "--hostvol", "h"],
+                     ["unpublish", "--profile", "disk"], ["unstage", "--read-only"]):
             with self.subTest(args=args):
                 code, out, err = self.tool("explain", *args)
                 self.assertEqual((code, out), (2, ""), err)

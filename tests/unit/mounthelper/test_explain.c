@@ -14,6 +14,7 @@ static const char *ask(const char *extra, const struct question *question)
 
 	fixture_policy(extra, &policy);
 	explain(text, strlen(text), policy_agent(&policy, FIXTURE_UID), question, &answer);
+	assert_true(answer.n_lines <= ANSWER_LINES);
 	n = str_format(said, sizeof(said), "%s", answer.reason == REASON_NONE ? "allowed" : "refused");
 	for (uint32_t i = 0; i < answer.n_lines; i++)
 		n += str_format(said + n, sizeof(said) - (size_t)n, "\n%u:%s", answer.lines[i].line,
@@ -90,6 +91,19 @@ TEST(an_nfs4_source_is_allowed_by_a_server_and_an_export)
 	q.source.class = MH_CLASS_BIND;
 	(void)str_copy(q.source.u.bind.name, MH_LABEL_SIZE, "other");
 	assert_string_equal(ask(extra, &q), "refused\n16:hostvol data is not the host volume asked for");
+}
+
+TEST(the_longest_answer_has_a_line_for_each_key)
+{
+	struct question q = stage("data", NULL);
+
+	q.detach = true; /* which holdfast-policy refuses */
+	assert_contains(
+		ask("allow_detach = yes\nhostvol data { path = /data; owner_uid = 5; mount = required\n"
+		    "uuid = 01234567-89ab-cdef-0123-456789abcdef }",
+		    &q),
+		"path = /data\n11:mount = required\n12:uuid = 01234567-89ab-cdef-0123-456789abcdef\n"
+		"10:allow_detach = yes\nticket");
 }
 
 TEST(a_refusal_names_the_line_and_key)
