@@ -25,7 +25,7 @@ struct search {
 	const char *path;
 	const char *wire;
 	int root_fd;
-	uid_t owner; /* of the tree that the path is in: the helper */
+	uid_t owner; /* of the helper's trees */
 
 	/* the latest mount there; had is false: there is no mount */
 	bool had;
@@ -144,24 +144,23 @@ static enum status table_error(int r, struct error *err)
 			 "cannot read the mount table, /proc/self/mountinfo");
 }
 
-static enum status check_tree(struct search *search, const char *base, struct error *err)
+/* @publish_dir is from root's file, so its owner is the helper; @base may be from the node. */
+static enum status check_trees(struct search *search, const char *publish_dir, const char *base,
+			       struct error *err)
 {
-	if (is_tree(search->root_fd, base, &search->owner))
+	uid_t owner;
+
+	if (is_tree(search->root_fd, publish_dir, &search->owner) && is_tree(search->root_fd, base, &owner) &&
+	    owner == search->owner)
 		return STATUS_OK;
 	return refuse(search->path, search->wire, "others than root and the mount helper can write there",
 		      err);
 }
 
-/* Finds the mount at the path, in a tree of the helper's. */
-static enum status find_mount(struct mountinfo *table, const char *base, struct search *search,
-			      struct error *err)
+static enum status find_mount(struct mountinfo *table, struct search *search, struct error *err)
 {
-	enum status status = check_tree(search, base, err);
-	int r;
+	int r = mountinfo_each(table, visit_path, search);
 
-	if (status != STATUS_OK)
-		return status;
-	r = mountinfo_each(table, visit_path, search);
 	if (r < 0)
 		return table_error(r, err);
 	return search->had ? STATUS_OK : refuse(search->path, search->wire, "nothing is mounted there", err);
@@ -185,7 +184,9 @@ enum status hold_link_check(const struct hold_link_view *view, const char *path,
 
 	if (target ? !staged_base(path, wire, target, base) : !is_published_path(view->publish_dir, path))
 		return refuse(path, wire, "that is no path that the mount helper makes", err);
-	status = find_mount(view->table, target ? base : view->publish_dir, &search, err);
+	status = check_trees(&search, view->publish_dir, target ? base : view->publish_dir, err);
+	if (status == STATUS_OK)
+		status = find_mount(view->table, &search, err);
 	if (status == STATUS_OK && !target)
 		status = check_staged(view->table, &search, err);
 	if (status == STATUS_OK)

@@ -260,6 +260,9 @@ TEST_FIXTURE(only_a_device_bound_by_the_plugin_is_accepted, set_up, tear_down)
 	assert_int_equal(check(STAGED "/rw-publish", true, "no path that"), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(check("/dev/loop0", true, "no path that"), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(check(PUBLISHED "/0", true, "no path that"), STATUS_FAILED_PRECONDITION);
+	force_owner("run/hf/stage", OTHER); /* a folder of a user, who has a file system of its own there */
+	assert_int_equal(check(BOUND "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
+	forced_ino = 0;
 	set_mode("run/hf/stage", 0770);
 	assert_int_equal(check(BOUND "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
 }
