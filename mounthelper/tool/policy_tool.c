@@ -279,10 +279,10 @@ static bool is_helpers_file(const char *path)
 	return given && used && str_eq(given, used);
 }
 
-/* Reads back whether the compiled policy is of this text. */
-static bool is_compiled(const struct arguments *args)
+static struct policy_file applied; /* the file of it next to args.file */
+
+static bool read_applied(const struct arguments *args)
 {
-	static struct policy_file applied;
 	char path[PATH_MAX];
 	cleanup_free char *bytes = NULL;
 	size_t n;
@@ -291,8 +291,25 @@ static bool is_compiled(const struct arguments *args)
 	    file_read(path, sizeof(applied), &bytes, &n) < 0 || n != sizeof(applied))
 		return false;
 	memcpy(&applied, bytes, n);
-	return policy_file_check(&applied, n) &&
+	return policy_file_check(&applied, n);
+}
+
+/* Reads back whether the compiled policy is of this text. */
+static bool is_compiled(const struct arguments *args)
+{
+	return read_applied(args) &&
 	       memcmp(applied.text_digest, compiled.text_digest, sizeof(applied.text_digest)) == 0;
+}
+
+/* For holdfast-in-use: the trees of the applied policy, whose text may have changed or gone. */
+static int print_trees(const struct arguments *args)
+{
+	if (!read_applied(args))
+		return EXIT_FAILURE;
+	for (uint32_t i = 0; i < applied.policy.n_agents; i++)
+		(void)printf("%s\n%s\n", applied.policy.agents[i].stage_base,
+			     applied.policy.agents[i].publish_base);
+	return EXIT_SUCCESS;
 }
 
 static int print_counts(const struct arguments *args, const char *word)
@@ -482,12 +499,12 @@ static int answer(struct arguments *args, const char *text, size_t n)
 	return print_answer(args, agent, &answer);
 }
 
-enum command { CHECK, APPLY, EXPLAIN, COMMAND_N };
+enum command { CHECK, APPLY, EXPLAIN, TREES, COMMAND_N };
 
 /* Which command, and is there a file for it? Or COMMAND_N. */
 static enum command parse_command(int argc, char **argv)
 {
-	static const char *const names[COMMAND_N] = {"check", "apply", "explain"};
+	static const char *const names[COMMAND_N] = {"check", "apply", "explain", "trees"};
 	enum command command = CHECK;
 
 	if (argc == 0)
@@ -517,6 +534,8 @@ int main(int argc, char **argv)
 		r = parse_operation(argv[optind + 1], &args);
 	if (r != 0)
 		return r;
+	if (command == TREES)
+		return print_trees(&args);
 	if (read_text(&args, command == APPLY, &text, &n, &err) < 0 ||
 	    policy_compile(args.file, text, n, &compiled, &line, &err) != STATUS_OK)
 		return refuse_file(&args, line, err.msg);

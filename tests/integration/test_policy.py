@@ -122,6 +122,13 @@ class TestPolicy(unittest.TestCase):
         self.assertFalse(self.is_compiled())
         self.assertEqual(sorted(os.listdir(os.path.dirname(self.file))), ["mounthelper.policy", "mounthelper.policy.applied"])
 
+    def test_trees_are_those_of_the_applied_policy(self):
+        self.assertEqual(self.tool("trees"), (1, "", ""))
+        self.write(policy() + policy(996))
+        self.tool("apply")
+        os.unlink(self.file)
+        self.assertEqual(self.tool("trees"), (0, "/995/stage\n/995/publish\n/996/stage\n/996/publish\n", ""))
+
     def test_apply_warns_where_required_auditing_is_off(self):
         """Auditing of the machine is not switched for this: whatever it is, the word of the policy decides."""
         self.write(policy().replace("{\n", "{\n\taudit = optional\n", 1))

@@ -184,7 +184,7 @@ LANES = {
     "static": Lane("licences, shell scripts, plain English and asserts before effects", "build static", lambda lane: [script(lane, "./dev", "static")],
                    ". dev", True),
     "unit": Lane("every module on models of kernel, helper, plugins and time", "build run shells",
-                 lambda lane: ctest(lane, "dev", "unit"), "lib proto mounthelper agent server cli tests docs", True),
+                 lambda lane: ctest(lane, "dev", "unit"), "lib proto mounthelper agent server cli tests docs cmake/debian selinux/debian", True),
     "parsers": Lane("what reads foreign bytes, and the corpora of the fuzzers, with sanitizers", "build run",
                     lambda lane: [*ctest(lane, "asan", "reads", targets=PARSERS), *ctest(lane, "asan", "corpus", targets=PARSERS)],
                     "lib mounthelper agent/driver-container tests/fuzz", True),

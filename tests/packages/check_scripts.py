@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the packages' scripts and ./dev take from a machine, and what they leave. In a mount namespace of its own, with
+the folders of TREES in memory, and systemctl and chcon that only note their arguments."""
+
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DEBIAN = ROOT / "cmake/debian"
+PACKAGES = ("agent", "driver-container", "mounthelper", "server", "fencer", "cli")
+TREES = ("/etc", "/run", "/usr/libexec", "/usr/sbin", "/var/lib", "/var/log")
+LIBEXEC = "/usr/libexec/holdfast"
+AWK = os.path.realpath(shutil.which("awk"))  # an alternative of /etc
+os.environ["PATH"] = f"/run:{os.environ['PATH']}"
+ALLOC = "00000000-0000-4000-8000-000000000001"
+CA = "/etc/holdfast/tls/ca.pem"
+# what scripts, daemons, systemd and the documents make, by package
+FILES = {
+    "agent": ("/etc/holdfast/agent.hcl", "/etc/holdfast/agent.d/a.hcl", "/etc/holdfast/tls/node.key", "/etc/holdfast/tls/node.pem",
+              "/etc/holdfast/tls/ticket.pub", "/etc/holdfast/tls/enroll.key", "/etc/credstore/holdfast.node.key",
+              "/etc/credstore.encrypted/holdfast.node.key", "/var/lib/holdfast/agent/agent.db"),
+    "driver-container": ("/etc/holdfast/holdfast-driver-container.hcl", "/var/lib/holdfast-driver/trail.log",
+                         "/var/lib/holdfast-driver/output/1", "/var/lib/holdfast-driver/pending/1"),
+    "mounthelper": ("/etc/holdfast/mounthelper.policy", "/etc/holdfast/mounthelper.policy.applied",
+                    "/run/holdfast-mount/lock/state", "/var/log/holdfast/mounthelper.trail"),
+    "server": ("/etc/holdfast/server.hcl", "/etc/holdfast/server.d/a.hcl", "/etc/holdfast/tls/server.pem", "/etc/holdfast/tls/server.key",
+               "/etc/credstore/holdfast.server.key", "/etc/credstore/holdfast.ticket.key", "/var/lib/holdfast/server/holdfast.db"),
+    "fencer": ("/etc/holdfast/fencer.hcl", "/etc/holdfast/tls/fencer.pem", "/etc/holdfast/tls/fencer.key",
+               "/etc/credstore/holdfast.fencer.key", "/var/lib/holdfast-fencer/1"),
+    "cli": ("/etc/holdfast/cli.env", "/etc/holdfast/volumes.d/v.hcl", "/etc/credstore/holdfast.token", "/etc/credstore/holdfast.token.db",
+            "/etc/credstore/holdfast.backup.token", "/etc/credstore.encrypted/holdfast.backup.token",
+            "/var/lib/private/holdfast-volumes/db/note", "/var/lib/private/holdfast-docker-plugin/db.json"),
+}  # fmt: skip
+
+
+def run(*words, **kwargs):
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, **kwargs)
+
+
+def must(*words):
+    done = run(*words)
+    assert done.returncode == 0, f"{words}: {done.stderr}"
+    return done
+
+
+def write(path, text="x\n", mode=0o644):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+
+
+def mount(folder):
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    must("mount", "-t", "tmpfs", "none", folder)
+
+
+def script(name, *words):
+    """Runs a maintainer script as it is in its package."""
+    text = (DEBIAN / name).read_text(encoding="utf-8").replace("@FORGET@", (DEBIAN / "forget.sh").read_text(encoding="utf-8"))
+    return run("sh", "-c", text, name, *words)
+
+
+def purge(*which):
+    """What they say."""
+    said = ""
+    for package in which:
+        done = script(f"{package}.postrm", "purge")
+        assert done.returncode == 0, f"{package}: {done.stderr}"
+        said += done.stderr
+    return said
+
+
+def files():
+    return {str(path) for tree in TREES for path in Path(tree).rglob("*holdfast*")}
+
+
+def dev(function):
+    """Runs a function of ./dev."""
+    text = (ROOT / "dev").read_text(encoding="utf-8").removesuffix('main "$@"\n')
+    return run("bash", "-c", f"{text}\n{function}", str(ROOT / "dev"), cwd=ROOT)
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        for tree in TREES:
+            must("mount", "-t", "tmpfs", "none", tree)
+            self.addCleanup(must, "umount", "-l", tree)
+        os.symlink(AWK, "/run/awk")
+        for name in ("systemctl", "chcon"):
+            write(f"/run/{name}", f'#!/bin/sh\necho "{name} $*" >>/run/log\n', 0o755)
+        Path("/run/systemd/system").mkdir(parents=True)
+
+    def log(self):
+        return Path("/run/log").read_text(encoding="utf-8")
+
+    def whole_machine(self):
+        for paths in FILES.values():
+            for path in paths:
+                write(path)
+        os.symlink("private/holdfast-docker-plugin", "/var/lib/holdfast-docker-plugin")
+        write(CA)
+
+    def in_use(self, applied="", noted=False):
+        """Is a mount below /var/lib/p in use, with these trees of the applied policy?"""
+        write(f"{LIBEXEC}/holdfast-policy", f"#!/bin/sh\n[ \"$*\" = 'trees /etc/holdfast/mounthelper.policy' ] && printf '{applied}'\n", 0o755)
+        shutil.copy(DEBIAN / "holdfast-in-use", LIBEXEC)
+        base = "/var/lib/p"
+        mount(f"{base}/{ALLOC}/0")
+        if noted:
+            Path(f"{base}/.published").mkdir()
+        done = run(f"{LIBEXEC}/holdfast-in-use", "it")
+        must("umount", f"{base}/{ALLOC}/0")
+        self.assertEqual(f"{base}/{ALLOC}/0" in done.stderr, done.returncode == 1, done.stderr)
+        return done.returncode == 1
+
+    def test_each_tree_that_has_mounts_is_in_use(self):
+        self.assertFalse(self.in_use())
+        self.assertTrue(self.in_use(applied=r"/var/lib/p\n"))
+        self.assertFalse(self.in_use(applied=r"/var/other\n"))
+        for text in ("agent 1 { stage_base = /srv/s; publish_base = /var/lib/p }", "agent 1 {\npublish_base=/var/lib/p # x\n}\n"):
+            write("/etc/holdfast/mounthelper.policy", text)
+            self.assertTrue(self.in_use(), text)
+        write("/etc/holdfast/mounthelper.policy", "agent 1 { publish_base = /var/new }")
+        self.assertFalse(self.in_use())
+        self.assertTrue(self.in_use(noted=True))
+
+
+if __name__ == "__main__":
+    unittest.main()
