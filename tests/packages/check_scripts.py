@@ -129,6 +129,19 @@ class Scripts(unittest.TestCase):
         self.assertFalse(self.in_use())
         self.assertTrue(self.in_use(noted=True))
 
+    def test_no_label_is_changed_outside_of_run(self):
+        Path("/run/holdfast/x/shadow").mkdir(parents=True)
+        Path("/run/holdfast/y").mkdir()
+        write("/etc/shadow")
+        # who may write there is faster than chcon
+        write("/run/chcon", '#!/bin/sh\n[ -L /run/holdfast/x ] || { mv /run/holdfast/x /run/moved; ln -s /etc /run/holdfast/x; }\n'
+              'shift 2\nfor path in "$@"; do readlink -f "$path" >>/run/log; done\n', 0o755)  # fmt: skip
+        text = (ROOT / "selinux/debian/prerm").read_text(encoding="utf-8").partition("\nif [")[0]
+        done = run("sh", "-c", f"{text}\nrelabel_run\n", "prerm", "remove")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("/run/holdfast\n", self.log())
+        self.assertNotIn("/etc", self.log().replace("/etc\n", ""))
+
 
 if __name__ == "__main__":
     unittest.main()
