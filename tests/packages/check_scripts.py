@@ -105,6 +105,54 @@ class Scripts(unittest.TestCase):
         os.symlink("private/holdfast-docker-plugin", "/var/lib/holdfast-docker-plugin")
         write(CA)
 
+    def test_a_purge_keeps_secrets_of_the_administrator(self):
+        self.whole_machine()
+        kept = {"/etc/credstore/worker-1.bmc": "fencer.service", "/etc/credstore.encrypted/rbd": "agent-socket.service"}
+        for path, unit in kept.items():
+            write(path)
+            write(f"/etc/systemd/system/holdfast-{unit}.d/a.conf", f"[Service]\nLoadCredential={os.path.basename(path)}\n")
+        write("/etc/credstore/holdfast.ca.key")
+        write("/var/lib/private/holdfast-backup/1.kit")
+        said = purge(*PACKAGES)
+        for path in (*kept, "/etc/credstore/holdfast.ca.key"):
+            self.assertTrue(os.path.exists(path), path)
+            self.assertIn(f"To remove it: rm {path}\n", said)
+        self.assertIn("/var/lib/private/holdfast-backup is kept, with its kits\n", said)
+        left = {path for path in files() if not path.startswith(("/etc/systemd", "/var/lib/private/holdfast-backup"))}
+        self.assertEqual(left, {"/etc/credstore/holdfast.ca.key"})
+
+    def test_the_ca_goes_with_the_last_of_those_that_use_it(self):
+        users = ("/etc/holdfast/agent.hcl", "/etc/holdfast/cli.env", "/etc/holdfast/server.hcl", "/etc/holdfast/fencer.hcl",
+                 "/etc/holdfast/tls/node.key", "/usr/sbin/holdfast-agent", "/usr/sbin/holdfast-server", "/usr/sbin/holdfast-fencer")
+        write(CA)
+        for path in users:
+            write(path)
+            purge("driver-container")
+            self.assertTrue(os.path.exists(CA), path)
+            os.unlink(path)
+        purge("driver-container")
+        self.assertFalse(os.path.exists("/etc/holdfast"))
+
+    def test_a_purge_goes_past_mounts_and_protected_files(self):
+        mounts = ("/etc/holdfast", "/var/lib/holdfast", "/var/lib/holdfast/agent", "/var/lib/holdfast-driver/output", "/run/holdfast-mount",
+                  "/run/holdfast-mount/stage", "/run/holdfast/drivers/container")  # fmt: skip
+        for folder in mounts:
+            mount(folder)
+        self.whole_machine()
+        busy = ("/var/log/holdfast/mounthelper.trail", "/etc/holdfast/agent.hcl", "/etc/credstore/holdfast.token")
+        for path in busy:
+            must("mount", "--bind", path, path)  # as little as one with chattr +a can it be removed
+        said = purge(*PACKAGES)
+        for path in busy:
+            self.assertIn(path, said)
+        for path in {path for paths in FILES.values() for path in paths}.difference(busy):
+            self.assertEqual(os.path.exists(path), path.startswith(("/var/lib/holdfast/agent", "/var/lib/holdfast-driver/output")), path)
+
+    def test_the_backup_ends_with_its_program(self):
+        self.assertEqual(script("cli.prerm", "remove").returncode, 0)
+        for word in ("stop", "--quiet disable"):
+            self.assertIn(f"systemctl {word} holdfast-docker-plugin.service holdfast-backup.timer\n", self.log())
+
     def in_use(self, applied="", noted=False):
         """Is a mount below /var/lib/p in use, with these trees of the applied policy?"""
         write(f"{LIBEXEC}/holdfast-policy", f"#!/bin/sh\n[ \"$*\" = 'trees /etc/holdfast/mounthelper.policy' ] && printf '{applied}'\n", 0o755)
