@@ -190,6 +190,20 @@ class Scripts(unittest.TestCase):
         self.assertIn("/run/holdfast\n", self.log())
         self.assertNotIn("/etc", self.log().replace("/etc\n", ""))
 
+    def test_dev_knows_each_account_and_each_folder_of_state(self):
+        accounts = {path.name.removesuffix(".sysusers") for path in (ROOT / "systemd").glob("*.sysusers")}
+        for name in accounts:
+            write(f"/run/p/lib/sysusers.d/{name}.conf", (ROOT / f"systemd/{name}.sysusers").read_text(encoding="utf-8"))
+        write("/run/systemd-sysusers", "#!/bin/sh\n", 0o755)
+        Path("/run/p/share/holdfast").mkdir(parents=True)
+        done = dev("PREFIX=/run/p make_accounts; cat /run/p/share/holdfast/install-manifest")
+        names = ("holdfast", "holdfast-driver", "holdfast-fencer", "holdfast-mount", "holdfast-server")
+        self.assertEqual(sorted(done.stdout.split("\n")), ["", *(f"user {name}" for name in names)], done.stderr)
+        self.whole_machine()
+        self.assertEqual(dev("purge_state").returncode, 0)
+        left = {path for path in files() if not path.startswith(("/etc/credstore", "/run"))}
+        self.assertEqual(left, set())
+
 
 if __name__ == "__main__":
     unittest.main()
