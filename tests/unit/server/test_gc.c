@@ -365,7 +365,8 @@ TEST(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished)
 		struct claim claim;
 
 		/* each part has all losses in each place, and both boots */
-		if (!sample_has(&sample, (uint64_t)(order / (N * N) + order / N + order)))
+		if (!sample_has(&sample,
+				(uint64_t)order + (uint64_t)(order / N) + (uint64_t)(order / (N * N))))
 			continue;
 		assert_int_equal(setup(&fixture), 0);
 		f = fixture;
