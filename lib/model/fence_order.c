@@ -74,8 +74,14 @@ enum status fence_order_check(const struct fence_order *order, const struct fenc
 	if (!str_eq(order->fencer, place->fencer))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "the order is for fencer %s, not for %s",
 				 order->fencer, place->fencer);
-	if (order->not_after_ms > INT64_MAX || (int64_t)order->not_after_ms <= place->now_ms ||
-	    (int64_t)order->not_after_ms <= place->floor_ms)
+	return STATUS_OK;
+}
+
+enum status fence_order_check_end(const struct fence_order *order, int64_t now_ms, int64_t floor_ms,
+				  struct error *err)
+{
+	if (order->not_after_ms > INT64_MAX || (int64_t)order->not_after_ms <= now_ms ||
+	    (int64_t)order->not_after_ms <= floor_ms)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
 				 "the order has expired; ask again, and compare the clocks of server and "
 				 "fencer");

@@ -21,14 +21,17 @@ struct fence_order_place {
 	const char *cluster, *fencer;
 	const uint8_t (*keys)[FENCE_ORDER_KEY_SIZE]; /* of the cluster's tickets */
 	size_t n_keys;
-	int64_t now_ms;
-	int64_t floor_ms; /* orders that end no later count as used */
 };
 
-/** Does the order itself allow a fencer to carry it out? STATUS_PERMISSION_DENIED:
- * no signature of a known key, or for another cluster or fencer; STATUS_DEADLINE_EXCEEDED: it has expired. */
+/** Is the order for this fencer? STATUS_PERMISSION_DENIED: no signature of a known key, or for another
+ * cluster or fencer. */
 enum status fence_order_check(const struct fence_order *order, const struct fence_order_place *place,
 			      struct error *err);
+
+/** May the order be begun? One that was begun is answered whatever its age. Orders that end no later than
+ * @floor_ms count as used. STATUS_DEADLINE_EXCEEDED: it has expired. */
+enum status fence_order_check_end(const struct fence_order *order, int64_t now_ms, int64_t floor_ms,
+				  struct error *err);
 
 /** "off", "test"; "unknown". */
 const char *fence_order_action_name(unsigned int action);

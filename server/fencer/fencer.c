@@ -320,9 +320,7 @@ static enum status check_order(struct fencer *fencer, const struct fence_order *
 	const struct fence_order_place place = {.cluster = fencer->settings->cluster,
 						.fencer = fencer->settings->name,
 						.keys = fencer->settings->keys,
-						.n_keys = fencer->settings->n_keys,
-						.now_ms = clock_realtime_ms(),
-						.floor_ms = used_floor_ms(fencer->used)};
+						.n_keys = fencer->settings->n_keys};
 	const struct fencer_node *node;
 
 	TRY(fence_order_check(order, &place, err));
@@ -334,50 +332,36 @@ static enum status check_order(struct fencer *fencer, const struct fence_order *
 	return STATUS_OK;
 }
 
-/* A repeat of an order that was begun here: the answer that there is. True: it was one. */
-static bool answer_repeat(struct fencer *fencer, const struct fence_order *order, enum used_state state,
-			  const Answer *kept)
+/* A repeat of an order that was begun here, or may have been: the answer that there is. False: it is new. */
+static bool answer_repeat(struct fencer *fencer, const struct fence_order *order)
 {
 	Answer unsure = HOLDFAST__V1__FENCE_ANSWER__INIT;
-	char why[] = "the fencer was interrupted after it began; the node may be off";
+	enum used_state state = USED_BEGUN;
+	Answer *kept = NULL;
+	struct error err;
 
-	if (state == USED_NEW)
+	(void)error_set(&err, STATUS_UNKNOWN, 0,
+			"the fencer was interrupted after it began; the node may be off");
+	if (used_look(fencer->used, order, &state, &kept, &err) == STATUS_OK && state == USED_NEW)
 		return false;
-	if (state == USED_DONE) {
-		send_answer(fencer, order, kept);
-		return true;
-	}
 	unsure.unsure = true;
-	unsure.error = why;
-	send_answer(fencer, order, &unsure);
+	unsure.error = err.msg;
+	send_answer(fencer, order, kept ? kept : &unsure);
+	holdfast__v1__fence_answer__free_unpacked(kept, NULL);
 	return true;
 }
 
-static enum status take_off_order(struct node_switch *of, const struct fence_order *order, struct error *err)
+/* Time counts only for an order that was not begun: the answer of another one is due for ever. */
+static enum status take_new_order(struct node_switch *of, const struct fence_order *order, struct error *err)
 {
-	struct fencer *fencer = of->fencer;
-	enum used_state state = USED_NEW;
-	Answer *kept = NULL;
-	bool was_repeat;
+	struct used *used = of->fencer->used;
 
-	TRY(used_look(fencer->used, order, &state, &kept, err));
-	was_repeat = answer_repeat(fencer, order, state, kept);
-	holdfast__v1__fence_answer__free_unpacked(kept, NULL);
-	if (was_repeat)
-		return STATUS_OK;
+	TRY(fence_order_check_end(order, clock_realtime_ms(), used_floor_ms(used), err));
 	if (of->work == WORK_ORDER)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "another order for node %s is in flight; ask again", order->node);
-	TRY(used_begin(fencer->used, order, clock_realtime_ms(), err));
-	begin_order(of, order);
-	return STATUS_OK;
-}
-
-static enum status take_test_order(struct node_switch *of, const struct fence_order *order, struct error *err)
-{
-	if (of->work == WORK_ORDER)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "another order for node %s is in flight; ask again", order->node);
+	if (order->action == FENCE_ORDER_OFF)
+		TRY(used_begin(used, order, clock_realtime_ms(), err));
 	begin_order(of, order);
 	return STATUS_OK;
 }
@@ -396,9 +380,10 @@ static void take_order(struct fencer *fencer, const ProtobufCBinaryData *bytes)
 	status = check_order(fencer, &order, &of, &err);
 	if (status == STATUS_OK && is_running(of, &order))
 		return; /* its answer follows */
+	if (status == STATUS_OK && order.action == FENCE_ORDER_OFF && answer_repeat(fencer, &order))
+		return;
 	if (status == STATUS_OK)
-		status = order.action == FENCE_ORDER_OFF ? take_off_order(of, &order, &err)
-							 : take_test_order(of, &order, &err);
+		status = take_new_order(of, &order, &err);
 	if (status != STATUS_OK)
 		refuse(fencer, &order, &err);
 }

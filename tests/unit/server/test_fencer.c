@@ -157,7 +157,7 @@ TEST(an_order_that_was_forgotten_counts_as_expired)
 	assert_int_equal(used_begin(used, &second, 2 * (int64_t)DAY_MS, NULL), STATUS_OK);
 	assert_int_equal(used_floor_ms(used), 5000);
 	assert_int_equal(used_look(used, &first, &found, NULL, NULL), STATUS_OK);
-	assert_int_equal(found, USED_NEW); /* and fence_order_check() refuses it by the floor */
+	assert_int_equal(found, USED_NEW); /* and fence_order_check_end() refuses it by the floor */
 	used_free(used);
 	assert_int_equal(used_open(dir, &used, NULL), STATUS_OK);
 	assert_int_equal(used_floor_ms(used), 5000);
