@@ -70,6 +70,7 @@ struct fences {
 	uint64_t began_us;	/* to lead */
 	sd_event_source *timer; /* owned; the next look at fences that are open */
 	struct test_list tests;
+	bool must_repeat; /* orders: the answer of one was not stored */
 };
 
 /* --- records --- */
@@ -713,10 +714,11 @@ static enum status take_step(struct server *server, const char *node_id, const c
 
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
 
-/* While a fence is open, it is looked at for its time, and for failures on the way. */
+/* While a fence is open, or an answer is missed, fences are looked at: for time, and failures on the way. */
 static void rearm(struct fences *fences)
 {
-	if (fences->timer || fences->server->is_ending || fences_count(fences->server).open == 0)
+	if (fences->timer || fences->server->is_ending ||
+	    (fences_count(fences->server).open == 0 && !fences->must_repeat))
 		return;
 	if (wakeup_arm(fences->server->event, &fences->timer, LOOK_MS * USEC_PER_MSEC, on_look, fences,
 		       NULL) != STATUS_OK)
@@ -754,11 +756,29 @@ static void drive_all(struct server *server)
 	drive_some(server, NULL);
 }
 
+/* An order may not have reached its fencer, or its answer not the store. @fencer NULL: those of all. */
+static void repeat_orders(struct server *server, const char *fencer)
+{
+	struct record_entry *entry = NULL;
+
+	while ((entry = next_record(server, entry))) {
+		const Fence *fence = (const void *)entry->record.message;
+
+		if (!is_network(fence) && (!fencer || str_eq(fence->fencer, fencer)) &&
+		    (state_of(fence) == FENCE_SENT || state_of(fence) == FENCE_UNKNOWN))
+			send_order(server, fence);
+	}
+}
+
 static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct fences *fences = userdata;
 
 	wakeup_disarm(&fences->timer);
+	if (fences->must_repeat) {
+		fences->must_repeat = false;
+		repeat_orders(fences->server, NULL);
+	}
 	drive_all(fences->server);
 	rearm(fences);
 	return 0;
@@ -873,9 +893,12 @@ static void take_outcome(struct server *server, const Fence *fence, const struct
 	draft.touched = fence->touched || !outcome->was_refused;
 	if (event != FENCE_EVENT_PROVED && ask_other(server, &draft, event, why))
 		return;
-	if (advance(server, &draft, event, &err) != STATUS_OK) /* the fencer is asked again when it is back */
-		log_ctx(LOG_ERR, &(struct log_ctx){.node = fence->node_id, .op = "fence", .err = &err},
-			"cannot store the answer of %s", fence->fencer);
+	if (advance(server, &draft, event, &err) == STATUS_OK)
+		return;
+	log_ctx(LOG_ERR, &(struct log_ctx){.node = fence->node_id, .op = "fence", .err = &err},
+		"cannot store the answer of %s; asking it again", fence->fencer);
+	server->fences->must_repeat = true;
+	rearm(server->fences);
 }
 
 static void take_answer(struct server *server, const Fence *fence, const Answer *answer)
@@ -985,18 +1008,9 @@ static void on_answer(struct server *server, const char *fencer, const Answer *a
 			"fencer %s answers an order that is not known here, ignoring", fencer);
 }
 
-/* An order may not have reached it, or its answer not the server. */
 static void on_ready(struct server *server, const char *fencer)
 {
-	struct record_entry *entry = NULL;
-
-	while ((entry = next_record(server, entry))) {
-		const Fence *fence = (const void *)entry->record.message;
-
-		if (str_eq(fence->fencer, fencer) &&
-		    (state_of(fence) == FENCE_SENT || state_of(fence) == FENCE_UNKNOWN))
-			send_order(server, fence);
-	}
+	repeat_orders(server, fencer);
 	drive_all(server);
 }
 

@@ -474,6 +474,35 @@ WORLD_TEST(time_ends_a_fence_and_frees_nothing)
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
 
+/* As while a restore is prepared, or the disk is full. */
+static void lose_proof(struct world *w, const struct fence_order *order)
+{
+	w->f->server->is_superseded = true;
+	fake_fencer_prove(&w->f1, order);
+	run_idle(w->f->event);
+	w->f->server->is_superseded = false;
+	assert_int_equal(w->f1.n, 1);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	UNTIL(w->f, w->f1.n == 2);
+	assert_memory_equal(&w->f1.orders[1], &w->f1.orders[0], sizeof(*order));
+	fake_fencer_prove(&w->f1, order);
+	wait_for(w->f, FENCE_RECORDED);
+}
+
+WORLD_TEST(a_proof_that_could_not_be_stored_is_asked_for_again)
+{
+	lose_proof(w, strand(w));
+}
+
+WORLD_TEST(a_late_proof_that_could_not_be_stored_is_asked_for_again)
+{
+	const struct fence_order *order = strand(w);
+
+	unit_clock_advance((FENCE_ORDER_VALID_MS + FENCE_ANSWER_MAX_MS + 1000) * USEC_PER_MSEC);
+	wait_for(w->f, FENCE_UNKNOWN);
+	lose_proof(w, order);
+}
+
 WORLD_TEST(the_fencer_whose_switch_answers_is_asked)
 {
 	lose(w->f, &w->f->n1);
