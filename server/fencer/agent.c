@@ -387,16 +387,31 @@ void agent_cancel(struct agent_run *run)
 	run_free(run);
 }
 
-bool agent_knows_options(const char *metadata, const struct fencer_node *node, const char **ret_missing)
+/* An agent whose `on` is for the node itself after its boot: its `off` closes a port or a path. */
+static bool is_fabric(const char *metadata)
 {
-	char text[FENCER_OPTION_SIZE + 16];
+	const char *on = strstr(metadata, "<action name=\"on\"");
+	const char *automatic = on ? strstr(on, "automatic=\"1\"") : NULL;
 
+	return automatic && automatic < on + strcspn(on, ">");
+}
+
+enum status agent_check_metadata(const char *metadata, const struct fencer_node *node, struct error *err)
+{
+	char text[FENCER_OPTION_SIZE + 32];
+
+	if (!strstr(metadata, "<resource-agent"))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "its metadata is not that of a fence agent");
+	if (is_fabric(metadata))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "%s switches no power: its off closes a path of the node, which runs on",
+				 node->agent);
 	for (size_t i = 0; i < node->n_options; i++) {
-		(void)str_format(text, sizeof(text), "name=\"%s\"", node->options[i].name);
-		if (strstr(metadata, text))
-			continue;
-		*ret_missing = node->options[i].name;
-		return false;
+		(void)str_format(text, sizeof(text), "<parameter name=\"%s\"", node->options[i].name);
+		if (!strstr(metadata, text))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0, "%s has no option '%s'",
+					 node->agent, node->options[i].name);
 	}
-	return true;
+	return STATUS_OK;
 }

@@ -42,8 +42,10 @@ enum status agent_start(sd_event *event, const char *agent_dir, const struct fen
 /** Kill it; @done does not run. NULL is allowed. */
 void agent_cancel(struct agent_run *run);
 
-/** Does the agent's metadata list every option of the node? @ret_missing the first that it lacks. */
-bool agent_knows_options(const char *metadata, const struct fencer_node *node, const char **ret_missing);
+/** Can the agent switch the node off? Its metadata list every option of the node, since an agent ignores one
+ * that it does not know and may switch another machine, and not the action `on` as automatic, which shows a
+ * fabric agent. STATUS_FAILED_PRECONDITION. */
+enum status agent_check_metadata(const char *metadata, const struct fencer_node *node, struct error *err);
 
 /** Returns the outcome of an exit code; @is_exit false: a signal ended the agent. Pure. */
 enum fence_outcome agent_outcome(enum agent_action action, bool is_exit, int code);

@@ -48,7 +48,7 @@ struct node_switch {
 	enum fence_outcome monitor, off, status; /* so far */
 	int64_t off_ms, status_ms;
 	char error[AGENT_ERROR_SIZE];
-	bool knows_agent; /* its metadata fits the node's options */
+	bool knows_agent; /* agent_check_metadata() */
 	int64_t checked_ms;
 	char check_error[AGENT_ERROR_SIZE];
 };
@@ -218,37 +218,63 @@ static void end_check(struct node_switch *of, const char *error)
 	continue_checks(of->fencer);
 }
 
+/* The agent's metadata, which come before all else. */
+static enum status take_metadata(struct node_switch *of, const struct agent_result *result, struct error *err)
+{
+	if (result->outcome != FENCE_OUTCOME_DONE)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "%s", result->error);
+	TRY(agent_check_metadata(result->output, of->node, err));
+	of->knows_agent = true;
+	return STATUS_OK;
+}
+
 static void take_check(struct node_switch *of, const struct agent_result *result)
 {
-	const char *missing = "";
-	char text[AGENT_ERROR_SIZE];
+	struct error err;
 
-	if (result->outcome != FENCE_OUTCOME_DONE) {
+	if (of->action == AGENT_MONITOR)
 		end_check(of, result->error);
-		return;
-	}
-	if (of->action == AGENT_MONITOR) {
-		end_check(of, "");
-		return;
-	}
-	if (!strstr(result->output, "<resource-agent")) {
-		end_check(of, "its metadata is not that of a fence agent");
-		return;
-	}
-	if (!agent_knows_options(result->output, of->node, &missing)) {
-		(void)str_format(text, sizeof(text), "%s has no option '%s'", of->node->agent, missing);
-		end_check(of, text);
-		return;
-	}
-	of->knows_agent = true;
-	run_action(of, AGENT_MONITOR);
+	else if (take_metadata(of, result, &err) != STATUS_OK)
+		end_check(of, err.msg);
+	else
+		run_action(of, AGENT_MONITOR);
+}
+
+static enum status check_end(const struct fencer *fencer, const struct fence_order *order, struct error *err)
+{
+	return fence_order_check_end(order, clock_realtime_ms(), used_floor_ms(fencer->used), err);
+}
+
+/* Its agent knows the node's options; nothing was touched until here. */
+static enum status start_order(struct node_switch *of, struct error *err)
+{
+	const struct fence_order *order = &of->order;
+
+	TRY(check_end(of->fencer, order, err));
+	if (order->action == FENCE_ORDER_OFF)
+		TRY(used_begin(of->fencer->used, order, clock_realtime_ms(), err));
+	run_action(of, order->action == FENCE_ORDER_OFF ? AGENT_OFF : AGENT_MONITOR);
+	return STATUS_OK;
+}
+
+/* The order that is in work, before anything was touched. */
+static void refuse_begun(struct node_switch *of, const struct error *why)
+{
+	of->work = WORK_NOTHING;
+	refuse(of->fencer, &of->order, why);
 }
 
 /* off, then status; monitor, then status for a test. A second action follows only a success. */
 static void take_outcome(struct node_switch *of, const struct agent_result *result)
 {
 	bool is_first = of->action != AGENT_STATUS;
+	struct error err;
 
+	if (of->action == AGENT_METADATA) {
+		if (take_metadata(of, result, &err) != STATUS_OK || start_order(of, &err) != STATUS_OK)
+			refuse_begun(of, &err);
+		return;
+	}
 	str_copy_text(of->error, sizeof(of->error), result->error);
 	if (of->action == AGENT_OFF) {
 		of->off = result->outcome;
@@ -301,6 +327,7 @@ static bool is_running(const struct node_switch *of, const struct fence_order *o
 static void begin_order(struct node_switch *of, const struct fence_order *order)
 {
 	bool was_checked = of->work == WORK_CHECK;
+	struct error err;
 
 	agent_cancel(of->run);
 	of->run = NULL;
@@ -309,7 +336,10 @@ static void begin_order(struct node_switch *of, const struct fence_order *order)
 	of->monitor = of->off = of->status = FENCE_OUTCOME_NONE;
 	of->off_ms = of->status_ms = 0;
 	of->error[0] = '\0';
-	run_action(of, order->action == FENCE_ORDER_OFF ? AGENT_OFF : AGENT_MONITOR);
+	if (!of->knows_agent)
+		run_action(of, AGENT_METADATA);
+	else if (start_order(of, &err) != STATUS_OK)
+		refuse_begun(of, &err);
 	if (was_checked)
 		continue_checks(of->fencer);
 }
@@ -351,17 +381,21 @@ static bool answer_repeat(struct fencer *fencer, const struct fence_order *order
 	return true;
 }
 
-/* Time counts only for an order that was not begun: the answer of another one is due for ever. */
+/* Time counts only for an order that was not begun: the answer of another one is due for ever. A test, which
+ * changes nothing, makes way for an order to switch off. */
 static enum status take_new_order(struct node_switch *of, const struct fence_order *order, struct error *err)
 {
-	struct used *used = of->fencer->used;
+	bool is_busy = of->work == WORK_ORDER;
+	bool may_end = of->order.action == FENCE_ORDER_TEST && order->action == FENCE_ORDER_OFF;
 
-	TRY(fence_order_check_end(order, clock_realtime_ms(), used_floor_ms(used), err));
-	if (of->work == WORK_ORDER)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "another order for node %s is in flight; ask again", order->node);
-	if (order->action == FENCE_ORDER_OFF)
-		TRY(used_begin(used, order, clock_realtime_ms(), err));
+	TRY(check_end(of->fencer, order, err));
+	if (is_busy)
+		(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				"another order for node %s is in flight; ask again", order->node);
+	if (is_busy && !may_end)
+		return err->status;
+	if (is_busy)
+		refuse(of->fencer, &of->order, err);
 	begin_order(of, order);
 	return STATUS_OK;
 }

@@ -359,14 +359,31 @@ RAN_TEST(an_agent_that_is_cancelled_reports_nothing)
 	assert_false(ran->is_done);
 }
 
-TEST(metadata_that_lacks_an_option_of_the_node_is_found)
-{
-	struct fencer_node node = {.n_options = 2, .options = {{.name = "ip"}, {.name = "plugg"}}};
-	const char *missing = NULL;
+#define METADATA(more) \
+	"<resource-agent><parameter name=\"ip\"><parameter name=\"plug\">" more "</resource-agent>"
+#define ON(more) METADATA("<action name=\"on\"" more "/><action name=\"off\" automatic=\"1\"/>")
 
-	assert_false(
-		agent_knows_options("<parameter name=\"ip\"><parameter name=\"plug\">", &node, &missing));
-	assert_string_equal(missing, "plugg");
+TEST(metadata_of_an_agent_that_cannot_switch_the_node_are_refused)
+{
+	static const struct {
+		const char *text, *option, *part;
+	} wrong[] = {
+		{METADATA(""), "plugg", "no option 'plugg'"},
+		{ON(""), "off", "no option 'off'"}, /* it is an action */
+		{"usage: fence_test", "plug", "not that of a fence agent"},
+		{ON(" automatic=\"1\""), "plug", "switches no power"},
+		{ON(" on_target=\"1\" automatic=\"1\""), "plug", "switches no power"},
+	};
+	static const char *const right[] = {METADATA(""), ON(""), ON(" automatic=\"0\"")};
+	struct fencer_node node = {.agent = "fence_test", .n_options = 2, .options = {{.name = "ip"}}};
+	struct error err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		(void)str_copy(node.options[1].name, FENCER_OPTION_SIZE, wrong[i].option);
+		assert_error(agent_check_metadata(wrong[i].text, &node, &err), STATUS_FAILED_PRECONDITION,
+			     err, wrong[i].part);
+	}
 	node.n_options = 1;
-	assert_true(agent_knows_options("<parameter name=\"ip\">", &node, &missing));
+	for (size_t i = 0; i < ARRAY_SIZE(right); i++)
+		assert_succeeds(agent_check_metadata(right[i], &node, &err), err);
 }

@@ -29,7 +29,6 @@ static struct {
 	agent_done_fn *done; /* of the action in flight; NULL: none is */
 	void *of;
 	enum agent_action action;
-	char node[FENCER_NAME_SIZE];
 	size_t n_actions[AGENT_ACTION_N];
 	Holdfast__V1__FenceAnswer *answers[ANSWERS_MAX];
 	size_t n;
@@ -108,7 +107,6 @@ WRAPPED(enum status, agent_start, sd_event *event, const char *agent_dir, const 
 	seen.done = done;
 	seen.of = userdata;
 	seen.action = action;
-	str_copy_text(seen.node, sizeof(seen.node), node->id);
 	seen.n_actions[action]++;
 	*ret = (void *)&seen;
 	return STATUS_OK;
@@ -150,8 +148,7 @@ UNIT_SETUP(setup_ordered, struct ordered, w)
 	(void)str_format(text, sizeof(text),
 			 "name = \"f1\"\ncluster = \"c1\"\nservers = [\"s1:1\"]\nticket_keys = [\"%064d\"]\n"
 			 "state_dir = \"%s\"\ncheck_interval = \"1h\"\n"
-			 "node \"n1\" {\n  agent = \"fence_test\"\n  options {\n    ip = \"a\"\n  }\n}\n"
-			 "node \"n2\" {\n  agent = \"fence_test\"\n}\n",
+			 "node \"n1\" {\n  agent = \"fence_test\"\n  options {\n    ip = \"a\"\n  }\n}\n",
 			 0, w->dir);
 	assert_succeeds(fencer_settings_parse(text, "fencer.hcl", &w->settings, &err), err);
 	w->key = NON_NULL(EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"));
@@ -243,14 +240,12 @@ static void end(enum agent_action action, enum fence_outcome outcome, const char
 
 #define METADATA "<resource-agent><parameter name=\"ip\">"
 
-/* A round of checks that finds no fault. */
-static void check_all(struct ordered *w)
+/* The first check finds no fault. */
+static void check(struct ordered *w)
 {
-	for (size_t i = 0; i < w->settings.n_nodes; i++) {
-		RUN_UNTIL(w->event, seen.done);
-		end(AGENT_METADATA, FENCE_OUTCOME_DONE, METADATA);
-		end(AGENT_MONITOR, FENCE_OUTCOME_DONE, "");
-	}
+	RUN_UNTIL(w->event, seen.done);
+	end(AGENT_METADATA, FENCE_OUTCOME_DONE, METADATA);
+	end(AGENT_MONITOR, FENCE_OUTCOME_DONE, "");
 	run_idle(w->event);
 	assert_null(seen.done);
 }
@@ -263,7 +258,7 @@ ORDERED_TEST(an_order_that_was_begun_is_answered_whatever_its_age)
 	const struct fence_order late = an_order(w, FENCE_ORDER_OFF);
 
 	connect(w);
-	check_all(w);
+	check(w);
 	send(&order);
 	unit_clock_advance((FENCE_ORDER_VALID_MS + 1000) * USEC_PER_MSEC);
 	disconnect();
@@ -290,7 +285,7 @@ ORDERED_TEST(an_order_that_was_interrupted_is_unsure_whatever_its_age)
 	const struct fence_order order = an_order(w, FENCE_ORDER_OFF);
 
 	connect(w);
-	check_all(w);
+	check(w);
 	send(&order);
 	fencer_free(w->fencer);
 	start(w);
@@ -309,7 +304,7 @@ ORDERED_TEST(an_order_whose_answer_cannot_be_read_is_unsure)
 	char path[256], nonce[2 * FENCE_ORDER_NONCE_SIZE + 1];
 
 	connect(w);
-	check_all(w);
+	check(w);
 	hex_encode(nonce, order.nonce, sizeof(order.nonce));
 	(void)str_format(path, sizeof(path), "%s/%020llu-%s", w->dir, (unsigned long long)order.not_after_ms,
 			 nonce);
@@ -318,4 +313,88 @@ ORDERED_TEST(an_order_whose_answer_cannot_be_read_is_unsure)
 	assert_int_equal(seen.n, 1);
 	assert_true(seen.answers[0]->unsure);
 	assert_false(seen.answers[0]->refused);
+}
+
+/* --- metadata first --- */
+
+static void expect_refusal(size_t n, const char *part)
+{
+	assert_int_equal(seen.n, n);
+	assert_true(seen.answers[n - 1]->refused);
+	assert_non_null(strstr(seen.answers[n - 1]->error, part));
+	assert_null(seen.done);
+}
+
+ORDERED_TEST(an_agent_that_lacks_an_option_of_the_node_is_not_run_for_an_order)
+{
+	const struct fence_order off = an_order(w, FENCE_ORDER_OFF), test = an_order(w, FENCE_ORDER_TEST);
+
+	connect(w);
+	RUN_UNTIL(w->event, seen.done);
+	end(AGENT_METADATA, FENCE_OUTCOME_DONE, "<resource-agent>");
+	assert_string_equal(seen.check_error, "fence_test has no option 'ip'");
+	send(&off);
+	send(&off); /* its answer follows */
+	end(AGENT_METADATA, FENCE_OUTCOME_DONE, "<resource-agent>");
+	expect_refusal(1, "no option 'ip'");
+	send(&test);
+	end(AGENT_METADATA, FENCE_OUTCOME_DONE, "<resource-agent>");
+	expect_refusal(2, "no option 'ip'");
+	send(&off);
+	end(AGENT_METADATA, FENCE_OUTCOME_FAILED, "");
+	expect_refusal(3, "it failed");
+	send(&off); /* was not begun */
+	end(AGENT_METADATA, FENCE_OUTCOME_DONE, METADATA);
+	end(AGENT_OFF, FENCE_OUTCOME_DONE, "");
+	end(AGENT_STATUS, FENCE_OUTCOME_IS_OFF, "");
+	assert_int_equal(seen.answers[3]->status, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF);
+	assert_int_equal(seen.n_actions[AGENT_OFF], 1);
+}
+
+ORDERED_TEST(an_order_that_expires_during_the_metadata_is_refused)
+{
+	const struct fence_order order = an_order(w, FENCE_ORDER_OFF);
+
+	connect(w);
+	send(&order);
+	unit_clock_advance(FENCE_ORDER_VALID_MS * USEC_PER_MSEC);
+	end(AGENT_METADATA, FENCE_OUTCOME_DONE, METADATA);
+	expect_refusal(1, "expired");
+}
+
+ORDERED_TEST(an_order_that_has_expired_ends_no_check)
+{
+	const struct fence_order order = an_order(w, FENCE_ORDER_OFF);
+
+	connect(w);
+	RUN_UNTIL(w->event, seen.done);
+	unit_clock_advance(FENCE_ORDER_VALID_MS * USEC_PER_MSEC);
+	send(&order);
+	assert_non_null(strstr(seen.answers[0]->error, "expired"));
+	end(AGENT_METADATA, FENCE_OUTCOME_DONE, METADATA);
+	end(AGENT_MONITOR, FENCE_OUTCOME_DONE, "");
+}
+
+/* --- several orders --- */
+
+ORDERED_TEST(a_test_makes_way_for_an_order_to_switch_off)
+{
+	const struct fence_order off = an_order(w, FENCE_ORDER_OFF), test = an_order(w, FENCE_ORDER_TEST);
+	const struct fence_order other = an_order(w, FENCE_ORDER_OFF);
+
+	connect(w);
+	check(w);
+	send(&test);
+	send(&off);
+	assert_int_equal(seen.n, 1);
+	assert_true(seen.answers[0]->refused);
+	assert_memory_equal(seen.answers[0]->nonce.data, test.nonce, sizeof(test.nonce));
+	send(&test);
+	send(&other);
+	assert_int_equal(seen.n, 3);
+	assert_true(seen.answers[1]->refused && seen.answers[2]->refused);
+	end(AGENT_OFF, FENCE_OUTCOME_DONE, "");
+	end(AGENT_STATUS, FENCE_OUTCOME_IS_OFF, "");
+	assert_memory_equal(seen.answers[3]->nonce.data, off.nonce, sizeof(off.nonce));
+	assert_int_equal(seen.n_actions[AGENT_OFF], 1);
 }
