@@ -28,7 +28,7 @@ struct fence_order_place {
 enum status fence_order_check(const struct fence_order *order, const struct fence_order_place *place,
 			      struct error *err);
 
-/** May the order be begun? One that was begun is answered whatever its age. Orders that end no later than
+/** May the order be begun? One that was begun is answered at any age. Orders that end no later than
  * @floor_ms count as used. STATUS_DEADLINE_EXCEEDED: it has expired. */
 enum status fence_order_check_end(const struct fence_order *order, int64_t now_ms, int64_t floor_ms,
 				  struct error *err);

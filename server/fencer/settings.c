@@ -63,6 +63,13 @@ static bool is_reserved(const char *name, const char *value)
 	       (str_eq(name, "method") && !str_eq(value, "onoff"));
 }
 
+/* Agents whose off writes a record, as their metadata do not say; other such agents see
+ * agent_check_metadata(). */
+static bool is_no_switch(const char *agent)
+{
+	return str_eq(agent, "fence_evacuate") || str_eq(agent, "fence_sbd");
+}
+
 static enum status add_option(const struct conf *conf, json_t *body, const char *name, const char *value,
 			      bool is_secret, struct fencer_node *node, struct error *err)
 {
@@ -79,9 +86,12 @@ static enum status add_option(const struct conf *conf, json_t *body, const char 
 		return conf_error(conf, body, name, err,
 				  "%s: expected a text of one line, up to %d printable characters", name,
 				  FENCER_VALUE_SIZE - 1);
-	if (is_reserved(name, value))
+	if (is_reserved(name, is_secret ? "" : value))
 		return conf_error(conf, body, name, err,
 				  "%s: the fencer sets the action itself: off, then status", name);
+	if (str_eq(name, "missing_as_off"))
+		return conf_error(conf, body, name, err, "%s: a switch that does not exist would be off",
+				  name);
 	for (size_t i = 0; i < node->n_options; i++)
 		if (str_eq(node->options[i].name, name))
 			return conf_error(conf, body, name, err, "%s: given twice", name);
@@ -156,6 +166,9 @@ static enum status bind_node(const struct conf *conf, const char *label, json_t 
 		return conf_error(conf, body, "agent", err,
 				  "agent: '%s' is no name of a fence agent, as in fence_ipmilan",
 				  node->agent);
+	if (is_no_switch(node->agent))
+		return conf_error(conf, body, "agent", err,
+				  "agent: %s writes a record, and the node may run on", node->agent);
 	return STATUS_OK;
 }
 

@@ -81,6 +81,9 @@ TEST(a_file_that_names_anything_else_is_refused_by_line)
 		{TOP, "no node is named"},
 		{NODE("  options {\n    action = \"on\"\n  }\n"), "sets the action itself"},
 		{NODE("  options {\n    method = \"cycle\"\n  }\n"), "sets the action itself"},
+		{NODE("  secrets {\n    method = \"onoff\"\n  }\n"), "sets the action itself"},
+		{NODE("  options {\n    missing_as_off = \"1\"\n  }\n"), "does not exist"},
+		{NODE("  secrets {\n    missing_as_off = \"x\"\n  }\n"), "does not exist"},
 		{NODE("  options {\n    ip = \"a\\nb\"\n  }\n"), "one line"},
 		{NODE("  options {\n    \"ip=x\" = \"a\"\n  }\n"), "option's name"},
 		{NODE("  options {\n    ip = \"a\"\n  }\n  secrets {\n    ip = \"b\"\n  }\n"), "given twice"},
@@ -88,6 +91,7 @@ TEST(a_file_that_names_anything_else_is_refused_by_line)
 		{NODE("  color = \"red\"\n"), "color"},
 		{TOP "node \"n1\" { agent = \"../bin/sh\" }\n", "no name of a fence agent"},
 		{TOP "node \"n1\" { agent = \"reboot\" }\n", "no name of a fence agent"},
+		{TOP "node \"n1\" { agent = \"fence_sbd\" }\n", "writes a record"},
 		{TOP "node { agent = \"fence_test\" }\n", "a name is"},
 		{"name = \"f1\"\ncluster = \"c1\"\nservers = [\"s1:4656\"]\n"
 		 "ticket_keys = [\"00\"]\nnode \"n1\" { agent = \"fence_x\" }\n",
