@@ -221,15 +221,20 @@ enum fence_outcome agent_outcome(enum agent_action action, bool is_exit, int cod
 	return code == 0 ? FENCE_OUTCOME_DONE : FENCE_OUTCOME_FAILED;
 }
 
+/* Each is looked for in what was printed: secrets may overlap, and be of stars. */
 static void hide_secrets(struct agent_run *run)
 {
-	for (size_t at = 0; at < run->secrets.len; at += strlen(run->secrets.data + at) + 1) {
-		const char *secret = run->secrets.data + at;
-		char *from = run->output.data;
+	char *output = run->output.data;
+	cleanup_free char *shown = output ? strdup(output) : NULL;
 
-		while (from && (from = strstr(from, secret))) /* the secret may be of stars */
-			from = (char *)memset(from, '*', strlen(secret)) + strlen(secret);
+	for (size_t at = 0; shown && at < run->secrets.len; at += strlen(run->secrets.data + at) + 1) {
+		const char *secret = run->secrets.data + at;
+
+		for (const char *from = output; (from = strstr(from, secret)); from++)
+			memset(shown + (from - output), '*', strlen(secret));
 	}
+	if (output)
+		memcpy(output, shown ? shown : "", shown ? strlen(shown) + 1 : 1);
 }
 
 /* The last line that is not empty. */
@@ -299,18 +304,39 @@ static enum status watch(struct agent_run *run, struct error *err)
 	return wakeup_arm(run->event, &run->timer, run->node->timeout_us, on_overdue, run, err);
 }
 
-/* The program gets the secret of the switch: only root may change it. */
-static enum status check_program(const char *path, struct error *err)
+/* The file of @path, which may be a link to another one: a name in its folder, or a path. */
+static int open_program(const char *path)
 {
 	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_close int fd = path_open_trusted_file(root_fd, path, 0, O_RDONLY | O_NOFOLLOW, 0);
+	int fd = path_open_trusted_file(root_fd, path, 0, O_RDONLY | O_NOFOLLOW, 0);
+	char text[PATH_MAX], target[PATH_MAX];
+	ssize_t n;
+
+	if (fd != -ELOOP)
+		return fd;
+	n = readlink(path, text, sizeof(text) - 1);
+	if (n < 0)
+		return fd;
+	text[n] = '\0';
+	if (str_format(target, sizeof(target), "%.*s%s",
+		       text[0] == '/' ? 0 : (int)(strrchr(path, '/') + 1 - path), path, text) < 0)
+		return fd;
+	return path_open_trusted_file(root_fd, target, 0, O_RDONLY | O_NOFOLLOW, 0);
+}
+
+/* The program gets the secret of the switch: only root may change it. A link is run by its own name, which an
+ * agent may look at. */
+static enum status check_program(const char *path, struct error *err)
+{
+	cleanup_close int fd = open_program(path);
 
 	if (fd == -ENOENT)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no %s: install the fence agent (apt install fence-agents)", path);
 	if (fd < 0)
-		return error_set(err, status_from_errno(fd), fd,
-				 "%s is not run: it must be a file of root that only root can change", path);
+		return error_set(
+			err, status_from_errno(fd), fd,
+			"%s is not run: it must be a file that only root can change, or a link to one", path);
 	return STATUS_OK;
 }
 

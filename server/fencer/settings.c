@@ -63,8 +63,8 @@ static bool is_reserved(const char *name, const char *value)
 	       (str_eq(name, "method") && !str_eq(value, "onoff"));
 }
 
-/* Agents whose off writes a record, as their metadata do not say; other such agents see
- * agent_check_metadata(). */
+/* Agents whose off writes a record, which their metadata do not show; of others, see agent_check_metadata().
+ */
 static bool is_no_switch(const char *agent)
 {
 	return str_eq(agent, "fence_evacuate") || str_eq(agent, "fence_sbd");

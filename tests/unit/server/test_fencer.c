@@ -324,6 +324,51 @@ RAN_TEST(a_secret_is_from_a_credential_and_in_no_message)
 	assert_non_null(strstr(ran->output, "password=** action=off "));
 }
 
+RAN_TEST(secrets_that_overlap_are_hidden_as_a_whole)
+{
+	static const struct {
+		const char *first, *second, *printed, *shown;
+	} cases[] = {
+		{"pass", "password1", "password1 pass", "********* ****"},
+		{"password1", "pass", "password1 pass", "********* ****"},
+		{"abc", "bcd", "abcd", "****"},
+		{"abab", "x", "ababab", "******"},
+	};
+	char script[128];
+
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", ran->dir, 1), 0);
+	add_option(ran, "password", "one", true);
+	add_option(ran, "snmp_priv_passwd", "two", true);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		write_file(ran, "one", cases[i].first, 0400);
+		write_file(ran, "two", cases[i].second, 0400);
+		(void)str_format(script, sizeof(script), "#!/bin/sh\necho '%s'\n", cases[i].printed);
+		run_agent(ran, AGENT_OFF, script);
+		assert_non_null(strstr(ran->output, cases[i].shown));
+	}
+}
+
+/* As links of fence_ipmilan, which behaves by its name. */
+RAN_TEST(an_agent_may_be_a_link_and_is_run_by_its_name)
+{
+	char path[FOLDER_SIZE + 64], target[FOLDER_SIZE + 64];
+	struct agent_run *run = NULL;
+	struct error err;
+
+	(void)str_format(path, sizeof(path), "%s/fence_link", ran->dir);
+	(void)str_format(target, sizeof(target), "%s/fence_test", ran->dir);
+	(void)str_copy(ran->node.agent, sizeof(ran->node.agent), "fence_link");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(symlink(i == 0 ? "fence_test" : target, path), 0);
+		run_agent(ran, AGENT_OFF, "#!/bin/sh\necho $0\n");
+		assert_non_null(strstr(ran->output, "/fence_link"));
+		assert_int_equal(unlink(path), 0);
+	}
+	assert_int_equal(symlink("fence_link", path), 0);
+	assert_error(agent_start(ran->event, ran->dir, &ran->node, AGENT_OFF, on_done, ran, &run, &err),
+		     STATUS_INTERNAL, err, "or a link to one");
+}
+
 RAN_TEST(an_agent_without_its_credential_or_its_program_is_not_run)
 {
 	struct agent_run *run = NULL;
