@@ -16,7 +16,7 @@
 enum { ROUND_MS = 300, QUESTION_SIZE = 2 * PICK_ID_SIZE + 64 };
 
 #define FENCE_TIMEOUT_US (UINT64_C(600) * USEC_PER_SEC)
-#define TEST_TIMEOUT_US (UINT64_C(150) * USEC_PER_SEC)
+#define TEST_TIMEOUT_US (UINT64_C(400) * USEC_PER_SEC)
 
 static DEFINE_ROWS(fence_page, holdfast__v1__fence, NULL, COL("node", "{node_id}"),
 		   COL("boot ID", "{boot_id}"), COL("fence", "{state}"), COL_SET("because", "{error}"),

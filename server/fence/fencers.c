@@ -458,6 +458,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 	wakeup_disarm(&fencer->timer);
 	fencer->call = NULL;
 	fencer->since_ms = clock_realtime_ms();
+	fencer->server->fencers->events->left(fencer->server, fencer->name);
 	if (fencer->is_greeted && !fencer->server->is_ending)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "fencer", .event = LOG_EVENT_FENCER_AWAY},
 			"fencer %s is disconnected: it cannot fence anything before it is back",

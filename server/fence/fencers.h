@@ -32,6 +32,8 @@ struct fencer_events {
 	/** Its hello has come: orders that it may have missed can be sent again. */
 	void (*ready)(struct server *server, const char *name);
 	void (*answer)(struct server *server, const char *name, const Holdfast__V1__FenceAnswer *answer);
+	/** Its session has ended. */
+	void (*left)(struct server *server, const char *name);
 };
 
 /** Fences.Session. */

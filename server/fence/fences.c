@@ -1014,8 +1014,6 @@ static void on_ready(struct server *server, const char *fencer)
 	drive_all(server);
 }
 
-static const struct fencer_events fencer_events = {.ready = on_ready, .answer = on_answer};
-
 /* --- asking --- */
 
 static enum status refuse_without_fencer(struct server *server, const char *node_id, struct error *err)
@@ -1247,9 +1245,8 @@ DEFINE_WRITE_METHOD(fences_handle_fence, Holdfast__V1__FenceNodeRequest, WHAT_FE
 
 /* --- tests --- */
 
-static int on_test_overdue(sd_event_source *source, uint64_t usec, void *userdata)
+static void fail_test(struct test *test)
 {
-	struct test *test = userdata;
 	struct error err;
 
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
@@ -1257,8 +1254,29 @@ static int on_test_overdue(sd_event_source *source, uint64_t usec, void *userdat
 			test->fencer);
 	rpc_call_fail(test->call, &err);
 	end_test(test);
+}
+
+static int on_test_overdue(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	fail_test(userdata);
 	return 0;
 }
+
+/* No test is repeated. */
+static void on_left(struct server *server, const char *fencer)
+{
+	struct test *test, *next;
+
+	if (!server->fences)
+		return;
+	for (test = LIST_FIRST(&server->fences->tests); test; test = next) {
+		next = LIST_NEXT(test, of_fences);
+		if (str_eq(test->fencer, fencer))
+			fail_test(test);
+	}
+}
+
+static const struct fencer_events fencer_events = {.ready = on_ready, .answer = on_answer, .left = on_left};
 
 static enum status begin_test(struct fences *fences, struct rpc_call *call, const struct fencer *fencer,
 			      const struct fence_order *order, struct error *err)

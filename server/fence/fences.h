@@ -23,9 +23,9 @@ struct fences;
 struct server;
 
 enum {
-	FENCE_ANSWER_MAX_MS = 5 * 60 * 1000, /* from the end of an order to that of its fence, as unknown */
-	FENCE_FENCER_WAIT_MS = 60 * 1000,    /* until a fencer is here, before the fence ends as refused */
-	FENCE_TEST_MAX_MS = 2 * 60 * 1000,
+	FENCE_ANSWER_MAX_MS = 5 * 60 * 1000,  /* from the end of an order to that of its fence, as unknown */
+	FENCE_FENCER_WAIT_MS = 60 * 1000,     /* until a fencer is here, before the fence ends as refused */
+	FENCE_TEST_MAX_MS = 390 * 1000,	      /* three actions of a fencer's longest timeout, and more */
 	FENCE_NETWORK_MAX_MS = 2 * 60 * 1000, /* of all calls of a network fence */
 	FENCE_TRIES_MAX = 3,		      /* fencers or controllers of one fence */
 	FENCE_GRACE_MS = 30 * 1000, /* after this server began to lead, plus a lease and three heartbeats */

@@ -221,7 +221,7 @@ enum fence_outcome agent_outcome(enum agent_action action, bool is_exit, int cod
 	return code == 0 ? FENCE_OUTCOME_DONE : FENCE_OUTCOME_FAILED;
 }
 
-/* Each is looked for in what was printed: secrets may overlap, and be of stars. */
+/* Each is looked for in the text as it was printed: secrets may overlap, and be of stars. */
 static void hide_secrets(struct agent_run *run)
 {
 	char *output = run->output.data;

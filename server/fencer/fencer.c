@@ -66,6 +66,7 @@ struct fencer {
 	struct used *used;
 	struct node_switch *switches; /* of each node of the file */
 	size_t next_check;	      /* in the round that goes on */
+	uint64_t round_us;	      /* its beginning */
 	sd_event_source *check_timer; /* owned */
 	char server_uri[URI_SIZE];
 };
@@ -422,7 +423,7 @@ static void take_order(struct fencer *fencer, const ProtobufCBinaryData *bytes)
 		refuse(fencer, &order, &err);
 }
 
-/* --- checks: one switch at a time, each once in a round --- */
+/* --- checks: one switch at a time, each once in a round, which begins every check_interval or later --- */
 
 static int on_check(sd_event_source *source, uint64_t usec, void *userdata);
 
@@ -437,9 +438,11 @@ static void arm_checks(struct fencer *fencer, uint64_t delay_us)
 /* From the event loop: a switch whose agent cannot be run is no reason to go deeper. */
 static void continue_checks(struct fencer *fencer)
 {
+	uint64_t end_us = fencer->round_us + fencer->settings->check_interval_us;
 	bool has_more = fencer->next_check < fencer->settings->n_nodes;
+	uint64_t now_us = clock_monotonic_us();
 
-	arm_checks(fencer, has_more ? 0 : fencer->settings->check_interval_us);
+	arm_checks(fencer, has_more || now_us >= end_us ? 0 : end_us - now_us);
 }
 
 static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
@@ -448,6 +451,8 @@ static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
 
 	if (fencer->next_check == fencer->settings->n_nodes)
 		fencer->next_check = 0;
+	if (fencer->next_check == 0)
+		fencer->round_us = clock_monotonic_us();
 	while (fencer->next_check < fencer->settings->n_nodes) {
 		struct node_switch *of = &fencer->switches[fencer->next_check++];
 
@@ -457,7 +462,7 @@ static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
 		run_action(of, of->knows_agent ? AGENT_MONITOR : AGENT_METADATA);
 		return 0; /* continues when that has ended */
 	}
-	arm_checks(fencer, fencer->settings->check_interval_us);
+	continue_checks(fencer);
 	return 0;
 }
 

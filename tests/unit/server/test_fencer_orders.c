@@ -398,3 +398,23 @@ ORDERED_TEST(a_test_makes_way_for_an_order_to_switch_off)
 	assert_memory_equal(seen.answers[3]->nonce.data, off.nonce, sizeof(off.nonce));
 	assert_int_equal(seen.n_actions[AGENT_OFF], 1);
 }
+
+/* --- checks --- */
+
+ORDERED_TEST(a_round_of_checks_begins_every_check_interval)
+{
+	connect(w);
+	check(w);
+	unit_clock_advance(w->settings.check_interval_us);
+	RUN_UNTIL(w->event, seen.done);
+	unit_clock_advance(w->settings.check_interval_us - USEC_PER_SEC); /* the switch answers late */
+	run_idle(w->event);
+	end(AGENT_MONITOR, FENCE_OUTCOME_DONE, "");
+	run_idle(w->event);
+	assert_null(seen.done);
+	unit_clock_advance(2 * USEC_PER_SEC);
+	RUN_UNTIL(w->event, seen.done);
+	unit_clock_advance(2 * w->settings.check_interval_us); /* too late */
+	end(AGENT_MONITOR, FENCE_OUTCOME_DONE, "");
+	RUN_UNTIL(w->event, seen.done);
+}

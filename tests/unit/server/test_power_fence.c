@@ -1234,6 +1234,21 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 	assert_null(fence_of(w->f));
 }
 
+WORLD_TEST(a_test_ends_with_the_session_of_its_fencer)
+{
+	struct tested tested = {.is_done = false};
+	Holdfast__V1__TestFenceRequest request = V1(test_fence_request, .id = "n1");
+
+	fake_fencer_connect(&w->f1, "");
+	assert_ok(rpc_client_call(w->f->operator.client, FENCES, "Test", &request.base,
+				  FENCE_TEST_MAX_MS * USEC_PER_MSEC, on_tested, &tested, NULL, NULL));
+	UNTIL(w->f, w->f1.n == 1);
+	disconnect_fencer(w, &w->f1);
+	run_idle(w->f->event);
+	assert_true(tested.is_done);
+	assert_int_equal(tested.status, STATUS_DEADLINE_EXCEEDED);
+}
+
 WORLD_TEST(a_fencer_whose_errors_change_is_logged_so_often_only)
 {
 	char text[32], warning[FENCERS_WARNING_SIZE];
