@@ -320,9 +320,18 @@ static void run_action(struct node_switch *of, enum agent_action action)
 	on_result(&result, of);
 }
 
+/* NULL: the file does not name the node. */
+static struct node_switch *find_switch(const struct fencer *fencer, const char *id)
+{
+	const struct fencer_node *node = fencer_settings_node(fencer->settings, id);
+
+	return node ? &fencer->switches[node - fencer->settings->nodes] : NULL;
+}
+
 static bool is_running(const struct node_switch *of, const struct fence_order *order)
 {
-	return of->work == WORK_ORDER && memcmp(of->order.nonce, order->nonce, sizeof(order->nonce)) == 0;
+	return of && of->work == WORK_ORDER &&
+	       memcmp(of->order.nonce, order->nonce, sizeof(order->nonce)) == 0;
 }
 
 static void begin_order(struct node_switch *of, const struct fence_order *order)
@@ -345,22 +354,15 @@ static void begin_order(struct node_switch *of, const struct fence_order *order)
 		continue_checks(of->fencer);
 }
 
-static enum status check_order(struct fencer *fencer, const struct fence_order *order,
-			       struct node_switch **ret, struct error *err)
+static enum status check_order(const struct fencer *fencer, const struct fence_order *order,
+			       struct error *err)
 {
 	const struct fence_order_place place = {.cluster = fencer->settings->cluster,
 						.fencer = fencer->settings->name,
 						.keys = fencer->settings->keys,
 						.n_keys = fencer->settings->n_keys};
-	const struct fencer_node *node;
 
-	TRY(fence_order_check(order, &place, err));
-	node = fencer_settings_node(fencer->settings, order->node);
-	if (!node)
-		return error_set(err, STATUS_NOT_FOUND, 0, "%s has no node %s", fencer->settings->path,
-				 order->node);
-	*ret = &fencer->switches[node - fencer->settings->nodes];
-	return STATUS_OK;
+	return fence_order_check(order, &place, err);
 }
 
 /* A repeat of an order that was begun here, or may have been: the answer that there is. False: it is new. */
@@ -384,26 +386,27 @@ static bool answer_repeat(struct fencer *fencer, const struct fence_order *order
 
 /* Time counts only for an order that was not begun: the answer of another one is due for ever. A test, which
  * changes nothing, makes way for an order to switch off. */
-static enum status take_new_order(struct node_switch *of, const struct fence_order *order, struct error *err)
+static enum status take_new_order(struct fencer *fencer, const struct fence_order *order, struct error *err)
 {
-	bool is_busy = of->work == WORK_ORDER;
-	bool may_end = of->order.action == FENCE_ORDER_TEST && order->action == FENCE_ORDER_OFF;
+	struct node_switch *of = find_switch(fencer, order->node);
 
-	TRY(check_end(of->fencer, order, err));
-	if (is_busy)
+	if (!of)
+		return error_set(err, STATUS_NOT_FOUND, 0, "%s has no node %s", fencer->settings->path,
+				 order->node);
+	TRY(check_end(fencer, order, err));
+	if (of->work == WORK_ORDER) {
 		(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				"another order for node %s is in flight; ask again", order->node);
-	if (is_busy && !may_end)
-		return err->status;
-	if (is_busy)
-		refuse(of->fencer, &of->order, err);
+		if (of->order.action != FENCE_ORDER_TEST || order->action != FENCE_ORDER_OFF)
+			return err->status;
+		refuse(fencer, &of->order, err);
+	}
 	begin_order(of, order);
 	return STATUS_OK;
 }
 
 static void take_order(struct fencer *fencer, const ProtobufCBinaryData *bytes)
 {
-	struct node_switch *of = NULL;
 	struct fence_order order;
 	enum status status;
 	struct error err;
@@ -412,13 +415,13 @@ static void take_order(struct fencer *fencer, const ProtobufCBinaryData *bytes)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "fence", .err = &err}, "an order is not readable");
 		return;
 	}
-	status = check_order(fencer, &order, &of, &err);
-	if (status == STATUS_OK && is_running(of, &order))
+	status = check_order(fencer, &order, &err);
+	if (status == STATUS_OK && is_running(find_switch(fencer, order.node), &order))
 		return; /* its answer follows */
 	if (status == STATUS_OK && order.action == FENCE_ORDER_OFF && answer_repeat(fencer, &order))
 		return;
 	if (status == STATUS_OK)
-		status = take_new_order(of, &order, &err);
+		status = take_new_order(fencer, &order, &err);
 	if (status != STATUS_OK)
 		refuse(fencer, &order, &err);
 }

@@ -277,6 +277,9 @@ ORDERED_TEST(an_order_that_was_begun_is_answered_whatever_its_age)
 	assert_int_equal(seen.n, 2);
 	assert_false(seen.answers[1]->refused);
 	assert_int_equal(seen.answers[1]->status, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF);
+	w->settings.nodes[0].id[0] = 'x'; /* as after a start with another file */
+	send(&order);
+	assert_int_equal(seen.answers[2]->status, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF);
 	assert_int_equal(seen.n_actions[AGENT_OFF], 1);
 }
 
