@@ -257,6 +257,8 @@ static int on_pump(sd_event_source *source, void *userdata)
 	}
 	for (int i = 0; i < EVENTS_PER_TURN && watcher->next < events->next && !watcher->has_ended; i++)
 		send_one(watcher, event_at(events, watcher->next++));
+	if (watcher->has_ended) /* @source has gone with it */
+		return 0;
 	if (watcher->next == events->next)
 		watcher->pump = sd_event_source_disable_unref(watcher->pump);
 	else

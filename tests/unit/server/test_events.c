@@ -8,6 +8,7 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "access/access.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -251,6 +252,35 @@ CLUSTER_TEST(events_are_kept_up_to_a_number)
 	publish_deletion(f, index);
 	listen_as(f, &f->operator, & l, NULL, "*", start);
 	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
+}
+
+/* How many questions for a right until one finds the token revoked; 0: none does. */
+static int n_until_revoked;
+
+enum status __real_access_check(struct server *server, const struct rpc_call *call, enum access_right right,
+				const char *namespace, struct error *err);
+WRAPPED(enum status, access_check, struct server *server, const struct rpc_call *call,
+	enum access_right right, const char *namespace, struct error *err)
+{
+	if (n_until_revoked > 0 && --n_until_revoked == 0)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0, "the token is revoked");
+	return __real_access_check(server, call, right, namespace, err);
+}
+
+CLUSTER_TEST(a_token_that_is_revoked_during_the_catch_up_watches_no_longer)
+{
+	struct listener l;
+	uint64_t start = kv_revision(f->server->kv);
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	for (int i = 0; i < 2 * EVENTS_PER_TURN; i++)
+		publish_deletion(f, kv_revision(f->server->kv));
+	n_until_revoked = EVENTS_PER_TURN;
+	listen_as(f, &f->operator, & l, "node", "*", start);
+	UNTIL(f, l.is_closed);
+	assert_int_equal(l.status, STATUS_UNAUTHENTICATED);
+	assert_int_equal(n_until_revoked, 0);
+	assert_true(l.n > 0 && l.n < EVENTS_PER_TURN);
 }
 
 static void publish_big_volume(struct fixture *f, size_t size, uint64_t index)
