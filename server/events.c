@@ -47,7 +47,7 @@ struct watcher {
 	unsigned int topics;
 	char namespace[NAMESPACE_MAX + 1]; /* "*": all that it may read */
 	uint64_t next;			   /* serial of the event to be sent next */
-	sd_event_source *pump;		   /* owned; while it catches up */
+	sd_event_source *pump;		   /* owned; while it catches up. Off until its stream is drained */
 	bool has_begun, has_ended;
 	char who[ACCESS_WHO_SIZE];
 };
@@ -210,29 +210,6 @@ static void send_event(struct watcher *watcher, const Holdfast__V1__WatchEvent *
 		end_slow(watcher);
 }
 
-/* Sends the event, just published, to all watchers that have seen everything before it. There are at most
- * WATCHERS_MAX; the message is made once, if a watcher wants it. */
-static void send_to_all(struct events *events, const struct event *event)
-{
-	Holdfast__V1__WatchEvent message;
-	ProtobufCMessage *payload = NULL;
-	bool is_described = false;
-	struct watcher *watcher;
-
-	LIST_FOREACH (watcher, &events->watchers, entry) {
-		if (!watcher->has_begun || watcher->has_ended || watcher->pump)
-			continue;
-		watcher->next = events->next;
-		if (!wants(watcher, event) || !may_read(watcher, event))
-			continue;
-		if (!is_described)
-			payload = describe(event, &message);
-		is_described = true;
-		send_event(watcher, &message);
-	}
-	free_payload(payload);
-}
-
 static void send_one(struct watcher *watcher, const struct event *event)
 {
 	Holdfast__V1__WatchEvent message;
@@ -245,25 +222,69 @@ static void send_one(struct watcher *watcher, const struct event *event)
 	free_payload(payload);
 }
 
-/* Sends some of the kept events, a turn of the loop at a time, so that the answer can leave in between. */
+/* Sends some of the kept events, a turn of the loop at a time, as long as the stream takes them. If it takes
+ * none until the next one is no longer kept, it ends when it has drained, so that little waits behind an end.
+ */
 static int on_pump(sd_event_source *source, void *userdata)
 {
 	struct watcher *watcher = userdata;
 	struct events *events = watcher->events;
+	bool is_full = rpc_call_is_full(watcher->call);
 
 	if (watcher->next < events->first) {
 		end_slow(watcher);
 		return 0;
 	}
-	for (int i = 0; i < EVENTS_PER_TURN && watcher->next < events->next && !watcher->has_ended; i++)
+	for (int i = 0; i < EVENTS_PER_TURN && watcher->next < events->next && !is_full; i++) {
 		send_one(watcher, event_at(events, watcher->next++));
-	if (watcher->has_ended) /* @source has gone with it */
-		return 0;
+		if (watcher->has_ended) /* @source has gone with it */
+			return 0;
+		is_full = rpc_call_is_full(watcher->call);
+	}
 	if (watcher->next == events->next)
 		watcher->pump = sd_event_source_disable_unref(watcher->pump);
-	else
+	else if (!is_full)
 		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT); /* behind later arrivals */
 	return 0;
+}
+
+static enum status start_pump(struct watcher *watcher, struct error *err)
+{
+	int r;
+
+	if (watcher->next == watcher->events->next)
+		return STATUS_OK;
+	r = sd_event_add_defer(watcher->events->server->event, &watcher->pump, on_pump, watcher);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "catch up") : STATUS_OK;
+}
+
+/* Sends the event, just published, to all watchers that have seen everything before it; those whose stream is
+ * full get it later. There are at most WATCHERS_MAX; the message is made once, if a watcher wants it. */
+static void send_to_all(struct events *events, const struct event *event)
+{
+	Holdfast__V1__WatchEvent message;
+	ProtobufCMessage *payload = NULL;
+	bool is_described = false;
+	struct watcher *watcher;
+	struct error err;
+
+	LIST_FOREACH (watcher, &events->watchers, entry) {
+		if (!watcher->has_begun || watcher->has_ended || watcher->pump)
+			continue;
+		if (rpc_call_is_full(watcher->call)) {
+			if (start_pump(watcher, &err) != STATUS_OK)
+				end_watcher(watcher, &err);
+			continue;
+		}
+		watcher->next = events->next;
+		if (!wants(watcher, event) || !may_read(watcher, event))
+			continue;
+		if (!is_described)
+			payload = describe(event, &message);
+		is_described = true;
+		send_event(watcher, &message);
+	}
+	free_payload(payload);
 }
 
 /* --- publishing --- */
@@ -422,16 +443,6 @@ static enum status find_place(struct watcher *watcher, uint64_t index, struct er
 	return STATUS_OK;
 }
 
-static enum status start_pump(struct watcher *watcher, struct error *err)
-{
-	int r;
-
-	if (watcher->next == watcher->events->next)
-		return STATUS_OK;
-	r = sd_event_add_defer(watcher->events->server->event, &watcher->pump, on_pump, watcher);
-	return r < 0 ? error_set(err, status_from_errno(r), r, "catch up") : STATUS_OK;
-}
-
 /* Sends the index from which on the watcher gets every event. */
 static enum status send_place(struct watcher *watcher, uint64_t index, struct error *err)
 {
@@ -549,6 +560,14 @@ static void on_half_close(struct rpc_call *call, void *userdata)
 {
 }
 
+static void on_drained(struct rpc_call *call, void *userdata)
+{
+	const struct watcher *watcher = rpc_call_data(call);
+
+	if (watcher && watcher->pump)
+		(void)sd_event_source_set_enabled(watcher->pump, SD_EVENT_ONESHOT);
+}
+
 static void on_closed(struct rpc_call *call, void *userdata)
 {
 	struct watcher *watcher = rpc_call_data(call);
@@ -566,4 +585,5 @@ const struct rpc_stream_handlers events_stream = {
 	.on_message = on_message,
 	.on_closed = on_closed,
 	.on_half_close = on_half_close,
+	.on_drained = on_drained,
 };

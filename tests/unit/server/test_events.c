@@ -5,10 +5,13 @@
 #include "cluster.h"
 #include "events.h"
 #include "server.h"
+#include "services.h"
 #include "submission.h"
 #include "unit.h"
 
 #include "access/access.h"
+#include "forward/forward.h"
+#include "lead/lead.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -331,6 +334,104 @@ CLUSTER_TEST(a_peer_that_does_not_read_is_disconnected)
 	UNTIL(f, slow.is_closed);
 	assert_int_equal(slow.status, STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(slow.message, "list again"));
+}
+
+/* --- through a server that follows --- */
+
+struct follower {
+	struct fake_node with; /* its certificate */
+	struct rpc_server *server;
+	struct forward *forward;
+	uint16_t port;
+};
+
+static uint16_t leader_port;
+static lead_change_fn *leader_changed;
+
+WRAPPED(void, lead_view, const struct lead *lead, struct lead_view *ret)
+{
+	*ret = (struct lead_view){.is_known = true, .name = "s1"};
+	(void)str_format(ret->address, sizeof(ret->address), "127.0.0.1:%u", (unsigned int)leader_port);
+}
+
+WRAPPED(void, lead_watch, struct lead *lead, lead_change_fn *changed, void *userdata)
+{
+	leader_changed = changed;
+}
+
+WRAPPED(enum status, access_vouching, const struct rpc_peer *peer, void *userdata, struct error *err)
+{
+	return STATUS_OK;
+}
+
+static bool changes_nothing(const struct rpc_method *method)
+{
+	return false;
+}
+
+static void ignore_renewed(struct rpc_call *call, const ProtobufCMessage *response)
+{
+}
+
+static void follow(struct fixture *f, struct follower *ret)
+{
+	struct lead_view view;
+
+	leader_port = f->port;
+	ret->port = 0;
+	fake_node_init(&ret->with, f->event, f->dir, "server", f->port);
+	assert_ok(rpc_server_new(f->event, services, n_services, NULL, f->server, &ret->server, NULL));
+	assert_ok(forward_new(f->event, ret->server, ret->with.tls, "c1", changes_nothing, ignore_renewed,
+			      &ret->forward, NULL));
+	rpc_server_set_relay(ret->server, forward_relay, ret->forward);
+	assert_ok(rpc_server_listen_tls(ret->server, "127.0.0.1", 0, ret->with.tls, &ret->port, NULL));
+	forward_follow(ret->forward, (struct lead *)ret); /* not looked into */
+	__wrap_lead_view(NULL, &view);
+	leader_changed(&view, ret->forward);
+}
+
+static void unfollow(struct follower *follower)
+{
+	rpc_server_free(follower->server);
+	forward_free(follower->forward);
+	fake_node_release(&follower->with);
+}
+
+CASE(a_slow_watcher_behind_a_follower_holds_back_only_its_own_stream)
+{
+	enum { PIECE = 1 << 19, N = 12, SLOW = 3 }; /* all are kept, and more than a connection may hold */
+	struct listener slow[SLOW], quick;
+	struct follower follower;
+	struct fake_node reader, other;
+
+	follow(f, &follower);
+	fake_node_init(&reader, f->event, f->dir, "operator", follower.port);
+	fake_node_init(&other, f->event, f->dir, "node-n1", follower.port);
+	fake_node_connect(&other, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	listen_as(f, &reader, &quick, "volume", "*", 0);
+	for (int i = 0; i < SLOW; i++) {
+		listen_as(f, &reader, &slow[i], "volume", "*", 0);
+		rpc_stream_pause(slow[i].stream, true);
+	}
+	for (size_t n = 1; n <= N; n++) {
+		publish_big_volume(f, PIECE, kv_revision(f->server->kv));
+		UNTIL(f, quick.n == n || quick.is_closed);
+	}
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, other.runs == 1 || other.closed);
+	assert_false(other.closed);
+	for (int i = 0; i < SLOW; i++) {
+		assert_int_equal(slow[i].n, 0);
+		rpc_stream_pause(slow[i].stream, false);
+		UNTIL(f, slow[i].n == N || slow[i].is_closed);
+		assert_false(slow[i].is_closed);
+		hang_up(&slow[i]);
+	}
+	hang_up(&quick);
+	fake_node_release(&other);
+	fake_node_release(&reader);
+	unfollow(&follower);
 }
 
 static void publish_volume_of(struct fixture *f, const char *namespace)
