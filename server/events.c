@@ -222,9 +222,8 @@ static void send_one(struct watcher *watcher, const struct event *event)
 	free_payload(payload);
 }
 
-/* Sends some of the kept events, a turn of the loop at a time, as long as the stream takes them. If it takes
- * none until the next one is no longer kept, it ends when it has drained, so that little waits behind an end.
- */
+/* Sends some of the kept events, a turn of the loop at a time, as long as the stream takes them. A watcher
+ * that events overtake ends when its stream has drained: little waits behind that end. */
 static int on_pump(sd_event_source *source, void *userdata)
 {
 	struct watcher *watcher = userdata;

@@ -18,6 +18,7 @@ struct h2 {
 	void *userdata;
 	struct byteq frame;  /* with a piece of a body, to be sent next */
 	size_t held;	     /* bytes in the buffers of all streams */
+	size_t held_paced;   /* of these, to be sent on paced streams */
 	size_t n_draining;   /* streams that are draining */
 	size_t n_paced_wide; /* paced streams with a larger window */
 	size_t n_oversized;  /* streams that were reset for their headers */
@@ -85,6 +86,26 @@ static void stream_close(struct h2_stream *stream, uint32_t code)
 	stream_end_drain(stream->h2, stream);
 	stream->close_code = code;
 	h2_stream_wake(stream);
+}
+
+/* Is there room for @n bytes of the stream's body? A paced one waits for its reader and leaves a quarter to
+ * those that must not. */
+static enum status hold_out(struct h2 *h2, const struct h2_stream *stream, size_t n, struct error *err)
+{
+	size_t max = h2->config.held_max - h2->config.held_max / 4;
+
+	if (stream->is_paced && n > max - h2->held_paced)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"%zu bytes wait already for readers that are slow, and %zu more are too many",
+			h2->held_paced, n);
+	return hold(h2, n, err);
+}
+
+static void count_out(struct h2 *h2, const struct h2_stream *stream, ssize_t n)
+{
+	h2->held += (size_t)n;
+	h2->held_paced += stream->is_paced ? (size_t)n : 0;
 }
 
 /* A frame with its head fills one TLS record. */
@@ -169,14 +190,14 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
 	for (size_t i = 0; i < n_parts; i++)
 		n += parts[i].n;
-	TRY(hold(h2, n, err));
+	TRY(hold_out(h2, stream, n, err));
 	byteq_reserve(&stream->out, n);
 	for (size_t i = 0; i < n_parts; i++) {
 		if (!byteq_put(&stream->out, parts[i].bytes, parts[i].n)) {
 			h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message");
 		}
-		h2->held += parts[i].n;
+		count_out(h2, stream, (ssize_t)parts[i].n);
 	}
 	resume(stream);
 	return STATUS_OK;
@@ -289,7 +310,8 @@ void h2_stream_detach(struct h2_stream *stream)
 		h2_stream_reset(stream, NGHTTP2_CANCEL);
 	/* fails when nghttp2 has forgotten the stream already */
 	(void)nghttp2_session_set_stream_user_data(h2->session, stream->id, NULL);
-	h2->held -= byteq_len(&stream->in) + byteq_len(&stream->out);
+	h2->held -= byteq_len(&stream->in);
+	count_out(h2, stream, -(ssize_t)byteq_len(&stream->out));
 	byteq_release(&stream->in);
 	byteq_release(&stream->out);
 	stream->h2 = NULL;
@@ -527,7 +549,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	if (!byteq_put(&h2->frame, head, HEAD_SIZE) || !byteq_put(&h2->frame, byteq_data(&stream->out), n))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	byteq_take(&stream->out, n);
-	h2->held -= n;
+	count_out(h2, stream, -(ssize_t)n);
 	if (stream->drain_at > 0 && byteq_len(&stream->out) <= stream->drain_at)
 		h2_stream_wake(stream);
 	return NGHTTP2_ERR_PAUSE; /* its next frame comes after this */

@@ -31,7 +31,7 @@ struct h2_stream {
 	bool in_end;	      /* the peer has finished sending */
 	bool in_overflow;     /* the connection's limit was reached; what came then is lost */
 	bool is_paused;	      /* see h2_stream_pause() */
-	bool is_paced;	      /* its owner may pause it: a small window comes ahead */
+	bool is_paced;	      /* may be paused: little comes ahead, and it leaves room to others */
 	bool is_wide;	      /* the peer has the large window */
 	size_t withheld;      /* bytes that have come and whose window was not returned, while paused */
 	size_t drain_at;      /* on_ready is called when out has so few bytes again; 0: it is not */
@@ -134,8 +134,8 @@ struct h2_bytes {
 	size_t n;
 };
 
-/** Add to the body; all or nothing. STATUS_RESOURCE_EXHAUSTED above the connection's limit,
- * STATUS_UNAVAILABLE when the stream is closed. */
+/** Add to the body; all or nothing. STATUS_RESOURCE_EXHAUSTED above the connection's limit, or paced
+ * streams', STATUS_UNAVAILABLE when the stream is closed. */
 enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *parts, size_t n_parts,
 			    struct error *err);
 

@@ -741,6 +741,39 @@ static size_t fill_and_read(struct world *world, struct pump *pumps, struct rpc_
 	return n_wide;
 }
 
+WORLD_TEST(streams_whose_readers_wait_leave_room_to_one_that_is_not_paced)
+{
+	enum { SIZE = 1000 * 1000, STREAMS = 10 };
+	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	Holdfast__V1__SessionDown down =
+		V1(session_down, .message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME,
+		   .welcome = &welcome);
+	struct pump pumps[STREAMS], other;
+	static char text[SIZE];
+	size_t n_sent = 0;
+
+	memset(text, 'p', sizeof(text) - 1);
+	welcome.server_version = text;
+	for (int round = 0; round < 2; round++) {
+		world->handlers.on_drained = ignore_drained;
+		for (size_t i = 0; i < STREAMS; i++) {
+			pump_open(&pumps[i], world);
+			rpc_stream_pause(pumps[i].stream, true);
+			n_sent += rpc_call_send(world->stream, &down.base, NULL) == STATUS_OK;
+		}
+		assert_true(n_sent > 0 && n_sent < STREAMS);
+		world->handlers.on_drained = NULL;
+		pump_open(&other, world);
+		assert_int_equal(rpc_call_send(world->stream, &down.base, NULL), STATUS_OK);
+		world_run_until_count(world, &other.n_come, 1);
+		rpc_stream_cancel(other.stream);
+		for (size_t i = 0; i < STREAMS; i++)
+			rpc_stream_cancel(pumps[i].stream);
+		world_settle(world); /* what they held is free again */
+		n_sent = 0;
+	}
+}
+
 WORLD_TEST(streams_whose_readers_all_wait_fit_into_their_connection_and_lose_nothing)
 {
 	enum { SIZE = 32 * 1024, STREAMS = 64 };
