@@ -52,12 +52,18 @@ struct watcher {
 	char who[ACCESS_WHO_SIZE];
 };
 
+/* The last event of a topic that is no longer kept. */
+struct lost {
+	uint64_t index;
+	uint64_t next; /* the serial behind it */
+};
+
 /* Events have serials from 0; [first, next) are kept. */
 struct events {
 	struct server *server;
 	struct event ring[EVENTS_MAX];
 	uint64_t first, next;
-	uint64_t floor; /* index of the last event that is not kept */
+	struct lost lost[TOPIC_N];
 	size_t bytes;
 	LIST_HEAD(, watcher) watchers;
 	size_t n_watchers;
@@ -84,9 +90,18 @@ static void drop_first(struct events *events)
 {
 	struct event *event = event_at(events, events->first++);
 
-	events->floor = event->index;
+	events->lost[event->topic] = (struct lost){event->index, events->first};
 	events->bytes -= size_of(event);
 	release_event(event);
+}
+
+/* Drops every event: nothing is known up to @index. */
+static void lose_all(struct events *events, uint64_t index)
+{
+	while (events->first < events->next)
+		drop_first(events);
+	for (int i = 0; i < TOPIC_N; i++)
+		events->lost[i] = (struct lost){index, events->next};
 }
 
 enum status events_new(struct server *server, uint64_t index, struct events **ret, struct error *err)
@@ -96,7 +111,7 @@ enum status events_new(struct server *server, uint64_t index, struct events **re
 	if (!events)
 		return error_no_memory(err, "an event");
 	events->server = server;
-	events->floor = index;
+	lose_all(events, index);
 	LIST_INIT(&events->watchers);
 	*ret = events;
 	return STATUS_OK;
@@ -106,8 +121,7 @@ void events_free(struct events *events)
 {
 	if (!events)
 		return;
-	while (events->first < events->next)
-		drop_first(events);
+	lose_all(events, 0);
 	free(events);
 }
 
@@ -210,6 +224,14 @@ static void send_event(struct watcher *watcher, const Holdfast__V1__WatchEvent *
 		end_slow(watcher);
 }
 
+static bool has_missed(const struct watcher *watcher)
+{
+	for (int i = 0; i < TOPIC_N; i++)
+		if (watcher->topics & (1U << i) && watcher->next < watcher->events->lost[i].next)
+			return true;
+	return false;
+}
+
 static void send_one(struct watcher *watcher, const struct event *event)
 {
 	Holdfast__V1__WatchEvent message;
@@ -230,10 +252,12 @@ static int on_pump(sd_event_source *source, void *userdata)
 	struct events *events = watcher->events;
 	bool is_full = rpc_call_is_full(watcher->call);
 
-	if (watcher->next < events->first) {
+	if (has_missed(watcher)) {
 		end_slow(watcher);
 		return 0;
 	}
+	if (watcher->next < events->first)
+		watcher->next = events->first;
 	for (int i = 0; i < EVENTS_PER_TURN && watcher->next < events->next && !is_full; i++) {
 		send_one(watcher, event_at(events, watcher->next++));
 		if (watcher->has_ended) /* @source has gone with it */
@@ -342,9 +366,7 @@ void events_publish(struct events *events, enum object_kind kind, const void *va
 	event.namespace = namespace[0] != '\0' ? strdup(namespace) : NULL;
 	if (!event.key || (namespace[0] != '\0' && !event.namespace)) {
 		release_event(&event); /* watchers that miss it must list again */
-		while (events->first < events->next)
-			drop_first(events);
-		events->floor = index;
+		lose_all(events, index);
 		return;
 	}
 	while (events->first < events->next && (events->next - events->first == EVENTS_MAX ||
@@ -415,6 +437,15 @@ static enum status apply_topics(struct watcher *watcher, const Holdfast__V1__Wat
 	return status;
 }
 
+/* Is everything known that happened after @index to what it watches? A busy topic displaces events of all. */
+static bool is_known(const struct watcher *watcher, uint64_t index)
+{
+	for (int i = 0; i < TOPIC_N; i++)
+		if (watcher->topics & (1U << i) && index < watcher->events->lost[i].index)
+			return false;
+	return true;
+}
+
 /* The first event after @index, or the next one to come. */
 static enum status find_place(struct watcher *watcher, uint64_t index, struct error *err)
 {
@@ -425,10 +456,11 @@ static enum status find_place(struct watcher *watcher, uint64_t index, struct er
 	watcher->next = high;
 	if (index == 0)
 		return STATUS_OK;
-	if (index < events->floor || index > kv_revision(events->server->kv))
+	if (!is_known(watcher, index) || index > kv_revision(events->server->kv))
 		return error_set(err, STATUS_OUT_OF_RANGE, 0,
 				 "what happened after index %" PRIu64
-				 " is no longer known; list again, then watch from the index of the list",
+				 " is no longer known; list again, then watch from the index of the list, "
+				 "each topic by itself",
 				 index);
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;

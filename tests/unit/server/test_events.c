@@ -10,6 +10,7 @@
 #include "unit.h"
 
 #include "access/access.h"
+#include "api/watch.h"
 #include "forward/forward.h"
 #include "lead/lead.h"
 #include "state/keys.h"
@@ -313,13 +314,41 @@ CASE(events_are_kept_up_to_a_number_of_bytes)
 	index = kv_revision(f->server->kv);
 	for (int i = 0; i < FITTING; i++)
 		publish_big_volume(f, PIECE - 4096, index);
-	listen_as(f, &f->operator, & l, "node", "*", start);
+	listen_as(f, &f->operator, & l, "volume", "*", start);
 	assert_true(l.has_begun);
 	hang_up(&l);
 	for (int i = 0; i < 2; i++)
 		publish_big_volume(f, PIECE - 4096, index);
-	listen_as(f, &f->operator, & l, "node", "*", start);
+	listen_as(f, &f->operator, & l, "volume", "*", start);
 	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
+}
+
+/* What is displaced by another topic is not missed, neither before the watch nor while its reader waits. */
+CASE(a_busy_topic_takes_nothing_from_a_watch_of_a_quiet_one)
+{
+	struct listener quiet, busy;
+	uint64_t index;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	settle(f);
+	index = watch_index(f->server, PREFIX_VOLUME); /* of a list */
+	for (int i = 0; i <= EVENTS_MAX; i++)
+		publish_deletion(f, index + 1);
+	listen_as(f, &f->operator, & busy, "node", "*", index);
+	assert_int_equal(busy.status, STATUS_OUT_OF_RANGE);
+	listen_as(f, &f->operator, & busy, NULL, "*", index);
+	assert_int_equal(busy.status, STATUS_OUT_OF_RANGE);
+	listen_as(f, &f->operator, & quiet, "volume", "*", index);
+	assert_true(quiet.has_begun);
+	rpc_stream_pause(quiet.stream, true);
+	publish_big_volume(f, 1 << 19, index + 1); /* more than waits for a reader */
+	for (int i = 0; i <= EVENTS_MAX; i++)
+		publish_deletion(f, index + 1);
+	publish_big_volume(f, 1, index + 1);
+	rpc_stream_pause(quiet.stream, false);
+	UNTIL(f, quiet.n == 2 || quiet.is_closed);
+	assert_string_equal(quiet.told, "volume:default/big volume:default/big ");
+	hang_up(&quiet);
 }
 
 CLUSTER_TEST(a_peer_that_does_not_read_is_disconnected)
