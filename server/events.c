@@ -63,6 +63,7 @@ struct events {
 	struct server *server;
 	struct event ring[EVENTS_MAX];
 	uint64_t first, next;
+	uint64_t index; /* everything up to here was published */
 	struct lost lost[TOPIC_N];
 	size_t bytes;
 	LIST_HEAD(, watcher) watchers;
@@ -111,6 +112,7 @@ enum status events_new(struct server *server, uint64_t index, struct events **re
 	if (!events)
 		return error_no_memory(err, "an event");
 	events->server = server;
+	events->index = index;
 	lose_all(events, index);
 	LIST_INIT(&events->watchers);
 	*ret = events;
@@ -382,6 +384,7 @@ void events_note_durable(struct server *server, struct change_object *objects, s
 	for (size_t i = 0; i < n; i++)
 		events_publish(server->events, objects[i].kind, objects[i].value, TAKE_PTR(objects[i].packed),
 			       objects[i].packed_len, revision);
+	server->events->index = revision;
 }
 
 /* --- watching --- */
@@ -446,7 +449,8 @@ static bool is_known(const struct watcher *watcher, uint64_t index)
 	return true;
 }
 
-/* The first event after @index, or the next one to come. */
+/* The first event of @index or after it, or the next one to come: who has seen one event of a transaction may
+ * have missed the others. */
 static enum status find_place(struct watcher *watcher, uint64_t index, struct error *err)
 {
 	struct events *events = watcher->events;
@@ -465,7 +469,7 @@ static enum status find_place(struct watcher *watcher, uint64_t index, struct er
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		if (event_at(events, middle)->index > index)
+		if (event_at(events, middle)->index >= index)
 			high = middle;
 		else
 			low = middle + 1;
@@ -479,7 +483,7 @@ static enum status send_place(struct watcher *watcher, uint64_t index, struct er
 {
 	Holdfast__V1__WatchEvent message = HOLDFAST__V1__WATCH_EVENT__INIT;
 
-	message.index = index != 0 ? index : kv_revision(watcher->events->server->kv);
+	message.index = index != 0 ? index : watcher->events->index;
 	return rpc_call_send(watcher->call, &message.base, err);
 }
 

@@ -3,9 +3,9 @@
 /* Operator.Watch: sends changes, as they become durable, to each caller that may read them.
  *
  * The last events are kept in memory, bounded in number and bytes. A watcher that was away for a moment
- * can continue from the index it has seen; one that was away for longer lists again, and so does one that
- * reads more slowly: it is sent the next events when it has read the last ones. An event shows the stored
- * object (never a secret), without fields that reads derive. */
+ * can continue from the index it has seen, whose events come again; one that was away for longer lists again,
+ * and so does one that reads more slowly: it is sent the next events when it has read the last ones. An event
+ * shows the stored object (never a secret), without fields that reads derive. */
 
 #include "rpc/server.h"
 #include "state/objects.h"

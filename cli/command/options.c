@@ -124,7 +124,7 @@ const struct option_info command_options[OPTION_N] = {
 				  .help = "the node's certificates stay good: it comes back with them"},
 	[OPT_UNKNOWN] = {.name = "unknown",
 			 .help = "instead of ID: all that the server misses since it lost history"},
-	[OPT_INDEX] = {.name = "index", .arg = "N", .help = "begin with what changed after this index"},
+	[OPT_INDEX] = {.name = "index", .arg = "N", .help = "begin with what changed at this index"},
 	[OPT_DAYS] = {.name = "days", .arg = "N", .help = "that the certificate or token is valid"},
 	[OPT_OUT] = {.name = "out",
 		     .arg = "DIR",

@@ -205,11 +205,31 @@ CLUSTER_TEST(a_watch_resumes_from_the_last_index)
 	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	listen_as(f, &f->operator, & l, "volume", "*", seen);
-	UNTIL(f, l.n == 2);
+	UNTIL(f, l.n == 3);
 	assert_int_equal(l.from, seen);
-	assert_string_equal(l.told, "-volume:default/db volume:default/db ");
+	assert_string_equal(l.told, "volume:default/db -volume:default/db volume:default/db ");
 	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
-	UNTIL(f, l.n == 3); /* and lives on */
+	UNTIL(f, l.n == 4); /* and lives on */
+	hang_up(&l);
+}
+
+/* How far the store is ahead of what was published. */
+static uint64_t n_ahead;
+
+uint64_t __real_kv_revision(const struct kv *kv);
+WRAPPED(uint64_t, kv_revision, const struct kv *kv)
+{
+	return __real_kv_revision(kv) + n_ahead;
+}
+
+CLUSTER_TEST(a_watch_begins_at_the_last_index_that_was_published)
+{
+	struct listener l;
+
+	n_ahead = 1;
+	listen_as(f, &f->operator, & l, "volume", "*", 0);
+	n_ahead = 0;
+	assert_int_equal(l.from, kv_revision(f->server->kv));
 	hang_up(&l);
 }
 
