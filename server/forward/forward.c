@@ -406,6 +406,7 @@ struct relayed {
 	struct upstream *upstream;
 	struct peer_count *caller;
 	struct rpc_stream *stream; /* at the leader; NULL: it has ended */
+	bool is_write;		   /* the leader may have changed something for it */
 };
 
 static void leave_leader(struct relayed *relayed)
@@ -464,7 +465,7 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 	if (status == STATUS_OK)
 		rpc_call_finish(relayed->call);
 	else
-		fail_call(relayed->forward, relayed->call, client, false, err);
+		fail_call(relayed->forward, relayed->call, client, relayed->is_write, err);
 }
 
 static enum status open_stream(struct forward *f, struct relayed *relayed, struct error *err)
@@ -531,6 +532,15 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		rpc_call_pause(call, true);
 }
 
+/* A method that changes something, such as Exec, does so once it has a message. */
+static void on_write_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	struct relayed *relayed = rpc_call_data(call);
+
+	relayed->is_write = true;
+	on_message(call, message, userdata);
+}
+
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
 	const struct relayed *relayed = rpc_call_data(call);
@@ -578,9 +588,15 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 							    .on_half_close = on_half_close,
 							    .on_drained = on_drained,
 							    .on_closed = on_closed};
+	static const struct rpc_stream_handlers write_handlers = {.on_open = on_open,
+								  .on_message = on_write_message,
+								  .on_half_close = on_half_close,
+								  .on_drained = on_drained,
+								  .on_closed = on_closed};
 	static const struct rpc_method read = {.name = "read", .unary = hand_on_read};
 	static const struct rpc_method write = {.name = "write", .unary = hand_on_write};
 	static const struct rpc_method stream = {.name = "stream", .stream = &handlers};
+	static const struct rpc_method write_stream = {.name = "write", .stream = &write_handlers};
 	static const struct rpc_method background = {
 		.name = "background", .stream = &handlers, .is_background = true};
 	struct forward *f = userdata;
@@ -593,6 +609,8 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 		return &rpc_relay_later;
 	if (!view.is_known || view.is_own) /* the gate reports it */
 		return NULL;
+	if (method->stream && f->changes(method))
+		return &write_stream;
 	if (method->stream)
 		return method->is_background ? &background : &stream;
 	return f->changes(method) ? &write : &read;

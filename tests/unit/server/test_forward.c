@@ -45,6 +45,7 @@ struct world {
 	size_t n_sent;
 	bool is_waiting; /* for its reader */
 	bool is_unknown; /* who leads */
+	bool changes;	 /* each method does */
 	bool is_own;	 /* the one that follows leads itself */
 	bool is_doubted; /* etcd does not say it */
 	enum trouble_kind trouble;
@@ -208,7 +209,7 @@ static enum status gate(struct rpc_call *call, const char *service, const struct
 
 static bool changes(const struct rpc_method *method)
 {
-	return false;
+	return world->changes;
 }
 
 static void renewed(struct rpc_call *call, const ProtobufCMessage *response)
@@ -378,6 +379,41 @@ TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, tea
 	assert_int_equal(slow.n, PIECES); /* all, in order, and then the end */
 	rpc_stream_cancel(other.stream);
 	WAIT_FOR(world->n_open == 0);
+}
+
+/* Opens a stream of a method that @changes something, sends @n_messages, and loses the leader. */
+static bool lose_leader(struct reader *ret, bool changes_something, size_t n_messages)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	uint16_t port = 0;
+
+	world->changes = changes_something;
+	world->n_sent = 0;
+	*ret = (struct reader){.n = 0};
+	open_reader(ret, client_at(0));
+	WAIT_FOR(ret->is_open);
+	for (size_t i = 0; i < n_messages; i++)
+		assert_int_equal(rpc_stream_send(ret->stream, &up.base, NULL), STATUS_OK);
+	WAIT_FOR(n_messages == 0 || world->n_sent > 0);
+	rpc_server_free(world->leader);
+	WAIT_FOR(!ret->stream);
+	world->leader = listen_here(&port);
+	(void)str_format(world->address, sizeof(world->address), "127.0.0.1:%u", (unsigned int)port);
+	tell();
+	return rpc_client_may_have_begun(world->clients[0]);
+}
+
+/* Who obeys "ask again" runs a command twice. */
+TEST_FIXTURE(a_command_that_was_given_may_have_run_when_the_leader_is_lost, setup, teardown)
+{
+	struct reader reader;
+
+	assert_true(lose_leader(&reader, true, 1));
+	assert_int_equal(reader.status, STATUS_UNKNOWN);
+	assert_false(lose_leader(&reader, true, 0)); /* the stream alone was opened */
+	assert_int_equal(reader.status, STATUS_UNAVAILABLE);
+	assert_false(lose_leader(&reader, false, 1)); /* it reads */
+	assert_int_equal(reader.status, STATUS_UNAVAILABLE);
 }
 
 /* Nodes have their sessions as soon as somebody leads, without coming back for them. */
