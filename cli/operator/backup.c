@@ -11,6 +11,7 @@
 #include "command/values.h"
 #include "kit/copy_look.h"
 #include "kit/kit.h"
+#include "operator/unfinished.h"
 #include "rpc/client.h"
 #include "show/output.h"
 #include "show/progress.h"
@@ -181,6 +182,14 @@ static void show_transfer(const struct transfer *transfer, const char *doing)
 		      size_text(transfer->size, size));
 }
 
+/* 1 behind the deadline: 0 is no limit. */
+static uint64_t time_left_us(const struct transfer *transfer)
+{
+	uint64_t now_us = clock_monotonic_us();
+
+	return now_us < transfer->deadline_us ? transfer->deadline_us - now_us : 1;
+}
+
 static enum status check_time(const struct transfer *transfer, struct error *err)
 {
 	if (clock_monotonic_us() < transfer->deadline_us)
@@ -254,9 +263,8 @@ static enum status fetch_backup(struct transfer *transfer, const Holdfast__V1__B
 
 	progress_show("backup: the server makes a copy ...");
 	if (status == STATUS_OK)
-		status =
-			connection_call(transfer->connection, operator_service, "BeginBackup", &request->base,
-					transfer->deadline_us - clock_monotonic_us(), &begun, err);
+		status = connection_call(transfer->connection, operator_service, "BeginBackup",
+					 &request->base, time_left_us(transfer), &begun, err);
 	progress_end();
 	if (status != STATUS_OK)
 		return status;
@@ -287,14 +295,16 @@ static enum status insist_on_backup(struct transfer *transfer,
 
 	for (int n = 1;; n++) {
 		enum status status = fetch_backup(transfer, request, ret, err);
+		uint64_t pause_us = backoff_next(&backoff, backoff_random());
 
-		if (n == BACKUP_TRIES || !is_worth_another_try(transfer, status))
+		if (n == BACKUP_TRIES || !is_worth_another_try(transfer, status) ||
+		    pause_us >= time_left_us(transfer))
 			return status;
 		if (ftruncate(transfer->fd, 0) < 0 || lseek(transfer->fd, 0, SEEK_SET) < 0)
 			return error_set(err, status_from_errno(errno), errno, "cannot write %s",
 					 transfer->path);
 		transfer->offset = 0;
-		(void)usleep((useconds_t)backoff_next(&backoff, backoff_random()));
+		(void)usleep((useconds_t)pause_us);
 		rpc_client_move_on(connection_client(transfer->connection));
 	}
 }
@@ -308,6 +318,7 @@ static enum status open_temporary(struct transfer *transfer, const char *path,
 				 path);
 	if (str_format(temporary, TEMPORARY_SIZE, "%s.part-XXXXXX", path) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", path);
+	unfinished_remove_at_signal(temporary);
 	/* a new file of mode 0600: another account may write in the folder, and another run use the name */
 	transfer->fd = mkostemp(temporary, O_CLOEXEC);
 	if (transfer->fd < 0)
@@ -378,7 +389,7 @@ static enum status cmd_operator_backup(struct invocation *inv, struct error *err
 	cleanup_transfer struct transfer transfer = {.path = inv->args[0], .fd = -EBADF};
 	cleanup_message Holdfast__V1__BeginBackupResponse *begun = NULL;
 	cleanup_connection struct connection *connection = NULL;
-	char temporary[TEMPORARY_SIZE];
+	static char temporary[TEMPORARY_SIZE]; /* a signal removes it */
 	uint64_t timeout_us;
 
 	TRY(value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err));

@@ -12,6 +12,7 @@
 #include "conf/conf.h"
 #include "operator/program.h"
 #include "operator/redact.h"
+#include "operator/unfinished.h"
 #include "rpc/pbjson.h"
 #include "rpc/scrape.h"
 #include "show/output.h"
@@ -359,24 +360,6 @@ static void put_node(struct bundle *bundle)
 
 /* --- the file --- */
 
-static const char *unfinished; /* the file that a signal removes */
-
-static void on_signal(int signal)
-{
-	(void)unlink(unfinished);
-	(void)raise(signal);
-}
-
-static void remove_at_signal(const char *path)
-{
-	static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-	struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-
-	unfinished = path;
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		(void)sigaction(signals[i], &action, NULL);
-}
-
 static enum status open_file(struct bundle *bundle)
 {
 	static const char *const gzip[] = {"gzip", "--stdout", NULL};
@@ -388,7 +371,7 @@ static enum status open_file(struct bundle *bundle)
 	if (file < 0)
 		return error_set(bundle->err, status_from_errno(errno), errno,
 				 "cannot make %s; name a file that does not exist", bundle->path);
-	remove_at_signal(bundle->path);
+	unfinished_remove_at_signal(bundle->path);
 	if (n < 3 || !str_eq(bundle->path + n - 3, ".gz")) {
 		bundle->fd = TAKE_FD(file);
 		return STATUS_OK;

@@ -8,7 +8,10 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 /* SHA-256 of "hello", in base64 as JSON has bytes. */
 #define HELLO_SHA "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="
@@ -98,6 +101,47 @@ TEST_FIXTURE(a_backup_that_is_not_whole_is_not_kept, run_setup, NULL)
 		(void)str_format(temporary, sizeof(temporary), "%s*", spec_path);
 		assert_int_equal(glob(temporary, 0, NULL, &found), GLOB_NOMATCH);
 	}
+}
+
+TEST_FIXTURE(a_backup_is_not_begun_again_behind_its_deadline, run_setup, NULL)
+{
+	will_refuse(0, "Operator.BeginBackup", STATUS_ABORTED); /* another one is being made */
+	expect_failure(backup_line(" --timeout 400ms"), STATUS_ABORTED, "");
+	assert_int_equal(fake.given[0], 1);
+}
+
+static bool is_begun(void)
+{
+	char temporary[64];
+	glob_t found = {.gl_pathc = 0};
+	bool is_found;
+
+	(void)str_format(temporary, sizeof(temporary), "%s.part-*", spec_path);
+	is_found = glob(temporary, 0, NULL, &found) == 0;
+	globfree(&found);
+	return is_found;
+}
+
+TEST_FIXTURE(a_backup_that_a_signal_ends_leaves_no_file, run_setup, NULL)
+{
+	const char *line = backup_line("");
+	int status;
+	pid_t pid;
+
+	will_refuse(0, "Operator.BeginBackup", STATUS_ABORTED); /* it tries again for seconds */
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		run(line);
+		_exit(0);
+	}
+	while (!is_begun())
+		(void)poll(NULL, 0, 1);
+	assert_int_equal(kill(pid, SIGINT), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGINT);
+	assert_false(is_begun());
 }
 
 TEST_FIXTURE(a_restore_sends_all_before_it_applies, run_setup, NULL)
