@@ -111,6 +111,8 @@ static enum status cmd_operator_backup_verify(struct invocation *inv, struct err
 	}
 	if (status == STATUS_OK)
 		status = copy_look(&copy, &facts, err);
+	if (status == STATUS_OK && store)
+		status = kit_check(&kit, err);
 	if (status != STATUS_OK)
 		return status;
 	if (inv->options[OPT_JSON])

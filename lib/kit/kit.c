@@ -242,6 +242,32 @@ enum status kit_add(struct kit *kit, const char *name, const char *path, struct 
 	return STATUS_OK;
 }
 
+static char no_passphrase[] = ""; /* else OpenSSL asks on the terminal */
+
+static BIO *open_file(const struct kit *kit, const char *name)
+{
+	const struct kit_file *file = kit_find(kit, name);
+
+	return file ? BIO_new_mem_buf(file->data, (int)file->len) : NULL;
+}
+
+enum status kit_check(const struct kit *kit, struct error *err)
+{
+	cleanup(free_bio) BIO *ca_file = open_file(kit, KIT_CA);
+	cleanup(free_bio) BIO *cert_file = open_file(kit, KIT_CERT);
+	cleanup(free_bio) BIO *key_file = open_file(kit, KIT_KEY);
+	cleanup(free_x509) X509 *ca = ca_file ? PEM_read_bio_X509(ca_file, NULL, NULL, no_passphrase) : NULL;
+	cleanup(free_x509) X509 *cert =
+		cert_file ? PEM_read_bio_X509(cert_file, NULL, NULL, no_passphrase) : NULL;
+	cleanup(free_pkey) EVP_PKEY *key =
+		key_file ? PEM_read_bio_PrivateKey(key_file, NULL, NULL, no_passphrase) : NULL;
+
+	if (ca && cert && key && X509_check_private_key(cert, key) == 1)
+		return STATUS_OK;
+	return crypto_error(err, STATUS_FAILED_PRECONDITION, KIT_CA ", " KIT_CERT ", " KIT_KEY,
+			    "no server starts with these: they are not the CA, a certificate and its key");
+}
+
 void kit_release(struct kit *kit)
 {
 	for (size_t i = 0; i < kit->n; i++) {

@@ -67,32 +67,6 @@ static enum status check_ticket_key(const struct config *config, const struct ti
 		config->ticket_key);
 }
 
-#define KEY_BEGIN "-----BEGIN PRIVATE KEY-----"
-
-/* A file with a certificate and its key is two in a kit, as in the settings. */
-static enum status add_part(struct kit *kit, const char *name, const char *path, bool is_key,
-			    struct error *err)
-{
-	struct kit_file *file = &kit->files[kit->n];
-	uint8_t *begin;
-
-	TRY(kit_add(kit, name, path, err));
-	begin = memmem(file->data, file->len, KEY_BEGIN, strlen(KEY_BEGIN));
-	if (!begin)
-		return STATUS_OK;
-	if (is_key) {
-		size_t before = (size_t)(begin - file->data);
-
-		memmove(file->data, begin, file->len - before);
-		explicit_bzero(file->data + file->len - before, before);
-		file->len -= before;
-	} else {
-		explicit_bzero(begin, file->len - (size_t)(begin - file->data));
-		file->len = (size_t)(begin - file->data);
-	}
-	return STATUS_OK;
-}
-
 enum status kit_collect(const struct server *server, struct kit *ret, struct error *err)
 {
 	const struct config *config = &server->config;
@@ -100,9 +74,10 @@ enum status kit_collect(const struct server *server, struct kit *ret, struct err
 	*ret = (struct kit){.made_at_ms = clock_realtime_ms()};
 	TRY(check_ticket_key(config, server->issuer, err));
 	TRY(kit_add(ret, KIT_TICKET_KEY, config->ticket_key, err));
-	TRY(add_part(ret, KIT_KEY, server->in_use.key, true, err));
-	TRY(add_part(ret, KIT_CERT, server->in_use.cert, false, err));
+	TRY(kit_add(ret, KIT_KEY, server->in_use.key, err));
+	TRY(kit_add(ret, KIT_CERT, server->in_use.cert, err)); /* the same file, perhaps */
 	TRY(kit_add(ret, KIT_CA, config->ca, err));
+	TRY(kit_check(ret, err));
 	if (config->kit_certificate[0] != '\0')
 		TRY(kit_add(ret, KIT_RECIPIENT, config->kit_certificate, err));
 	if (config->path[0] == '\0')
@@ -258,6 +233,12 @@ static enum status look_at(struct kit_place *place, struct error *err)
 	return STATUS_OK;
 }
 
+/* As OpenSSL ends the first line of every kind of private key. */
+static bool has_key(const struct kit_file *file)
+{
+	return memmem(file->data, file->len, "PRIVATE KEY-----", 16);
+}
+
 static enum status check_place(const struct planning *planning, const struct kit_place *place,
 			       struct error *err)
 {
@@ -275,10 +256,33 @@ static enum status check_place(const struct planning *planning, const struct kit
 	return STATUS_OK;
 }
 
+static const struct kit_place *find_place(const struct kit_plan *plan, const char *path)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (str_eq(plan->places[i].path, path))
+			return &plan->places[i];
+	return NULL;
+}
+
+/* The settings may name one file for the certificate and its key. */
+static enum status share_place(const struct kit_place *first, const struct kit_place *place,
+			       struct error *err)
+{
+	const struct kit_file *a = first->file, *b = place->file;
+
+	if (place->there != KIT_MISSING || (a->len == b->len && memcmp(a->data, b->data, a->len) == 0))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "the settings name %s for the kit's %s and %s, which differ: put it there yourself "
+			 "(openssl cms -decrypt, see KIT in holdfast-server(8)) and try again",
+			 place->path, a->name, b->name);
+}
+
 static enum status add_place(const struct planning *planning, const char *config_path,
 			     const struct kit_file *file, struct kit_plan *plan, struct error *err)
 {
 	struct kit_place *place = &plan->places[plan->n];
+	const struct kit_place *first;
 	bool is_known;
 
 	if (str_eq(file->name, KIT_STORE))
@@ -289,6 +293,10 @@ static enum status add_place(const struct planning *planning, const char *config
 		return STATUS_OK;
 	TRY(look_at(place, err));
 	TRY(check_place(planning, place, err));
+	place->is_key |= has_key(file);
+	first = find_place(plan, place->path);
+	if (first)
+		return share_place(first, place, err);
 	plan->n++;
 	return STATUS_OK;
 }

@@ -18,7 +18,8 @@
 struct server;
 
 /** Collects the files of the server from its disk. @ret the caller's, kit_release(), on failure too.
- * STATUS_FAILED_PRECONDITION: the file of the ticket key is another one than that of its start. */
+ * STATUS_FAILED_PRECONDITION: the file of the ticket key is another one than that of its start, or kit_check()
+ * refuses the files. */
 enum status kit_collect(const struct server *server, struct kit *ret, struct error *err);
 
 enum kit_there { KIT_MISSING, KIT_SAME, KIT_OTHER };
@@ -26,7 +27,7 @@ enum kit_there { KIT_MISSING, KIT_SAME, KIT_OTHER };
 struct kit_place {
 	const struct kit_file *file; /* borrowed of the kit */
 	char path[PATH_MAX];
-	bool is_key;	    /* only its user may read it */
+	bool is_key;	    /* it holds one: only its user may read it */
 	bool is_credential; /* systemd reads it, as root */
 	enum kit_there there;
 };
@@ -43,5 +44,6 @@ struct kit_plan {
 enum status kit_plan_make(const struct kit *kit, const char *config_path, struct config *ret_config,
 			  struct kit_plan *ret, struct error *err);
 
-/** Write missing files, durably: keys readable only by @uid (credentials: root), all others by all users. */
+/** Write missing files, durably: those with a key readable only by @uid (credentials: root), all others by all
+ * users. */
 enum status kit_plan_do(const struct kit_plan *plan, uid_t uid, gid_t gid, struct error *err);

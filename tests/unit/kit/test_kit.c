@@ -282,3 +282,26 @@ TEST(a_tar_of_another_kind_is_refused)
 	add(&good, "a", "twice");
 	assert_int_equal(kit_tar_read(good.bytes, good.n + KIT_TAR_BLOCK, &kit, NULL), STATUS_DATA_LOSS);
 }
+
+CASE(a_kit_is_good_for_a_start_only_with_the_certificate_of_its_key)
+{
+	const struct {
+		const char *ca, *cert, *key;
+		bool is_good;
+	} rows[] = {{w->cert, w->cert, w->key, true},
+		    {w->secret, w->cert, w->key, false},
+		    {w->cert, w->secret, w->key, false},
+		    {w->cert, w->cert, w->secret, false},
+		    {w->cert, w->cert, w->other, false}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup(kit_release) struct kit kit = {.n = 0};
+
+		assert_int_equal(kit_check(&kit, NULL), STATUS_FAILED_PRECONDITION);
+		assert_int_equal(kit_add(&kit, KIT_CA, rows[i].ca, NULL), STATUS_OK);
+		assert_int_equal(kit_add(&kit, KIT_CERT, rows[i].cert, NULL), STATUS_OK);
+		assert_int_equal(kit_add(&kit, KIT_KEY, rows[i].key, NULL), STATUS_OK);
+		assert_int_equal(kit_check(&kit, NULL),
+				 rows[i].is_good ? STATUS_OK : STATUS_FAILED_PRECONDITION);
+	}
+}

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "base/fd.h"
+#include "command/command.h"
 #include "kit/copy_look.h"
 #include "recovery/kit_files.h"
 #include "recovery/restore.h"
@@ -14,6 +15,7 @@
 #include <ftw.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
+#include <openssl/pem.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -299,28 +301,6 @@ CASE(a_ticket_key_that_waits_for_the_next_start_gives_no_kit)
 	assert_int_equal(kit_collect(f->server, &kit, NULL), STATUS_FAILED_PRECONDITION);
 }
 
-/* One file has both: the certificate of a kit gets mode 0644. */
-CASE(a_renewed_certificate_is_two_files_in_a_kit)
-{
-	cleanup_free char *cert = NULL, *key = NULL, *both = NULL;
-	cleanup(kit_release) struct kit kit = {.n = 0};
-	const struct kit_file *file;
-
-	assert_int_equal(file_read(f->server->config.cert, 65536, &cert, NULL), 0);
-	assert_int_equal(file_read(f->server->config.key, 65536, &key, NULL), 0);
-	assert_true(asprintf(&both, "%s%s", cert, key) > 0);
-	(void)str_format(f->server->in_use.cert, sizeof(f->server->in_use.cert), "%s/both.pem", f->dir);
-	(void)str_copy(f->server->in_use.key, sizeof(f->server->in_use.key), f->server->in_use.cert);
-	assert_int_equal(file_write_atomic(f->server->in_use.cert, 0600, both, strlen(both)), 0);
-	assert_int_equal(kit_collect(f->server, &kit, NULL), STATUS_OK);
-	file = kit_find(&kit, KIT_CERT);
-	assert_int_equal(file->len, strlen(cert));
-	assert_memory_equal(file->data, cert, file->len);
-	file = kit_find(&kit, KIT_KEY);
-	assert_int_equal(file->len, strlen(key));
-	assert_memory_equal(file->data, key, file->len);
-}
-
 /* --- by a call --- */
 
 static Holdfast__V1__BeginBackupResponse *begin(struct fixture *f, const char *passphrase,
@@ -412,6 +392,123 @@ CASE(a_kit_is_never_made_unencrypted)
 	expect_warning_events(f, "kit-certificate", 1, 0);
 	assert_null(begin(f, "", STATUS_NOT_FOUND));
 	assert_null(f->server->backup);
+}
+
+/* --- certificate and key --- */
+
+/* The server has @text for its certificate and its key from now on. */
+static void use_file(struct fixture *f, const char *text)
+{
+	struct server_files *in_use = &f->server->in_use;
+
+	(void)str_format(in_use->cert, sizeof(in_use->cert), "%s/both.pem", f->dir);
+	(void)str_copy(in_use->key, sizeof(in_use->key), in_use->cert);
+	assert_int_equal(file_write_atomic(in_use->cert, 0600, text, strlen(text)), 0);
+}
+
+/* The settings of the fresh machine, with one file for both. */
+static const char *settings_of_one_file(void)
+{
+	static char settings[TEXT_MAX];
+
+	(void)str_copy(settings, sizeof(settings), fresh.settings);
+	memcpy(NON_NULL(strstr(settings, "server.key")), "server.pem", strlen("server.pem"));
+	return settings;
+}
+
+/* The form that OpenSSL wrote before PKCS#8: "BEGIN EC PRIVATE KEY". */
+static char *read_traditional_key(struct fixture *f)
+{
+	BIO *in = BIO_new_file(f->server->config.key, "r"), *out = BIO_new(BIO_s_mem());
+	EVP_PKEY *key = PEM_read_bio_PrivateKey(in, NULL, NULL, NULL);
+	char *text;
+
+	assert_int_equal(PEM_write_bio_PrivateKey_traditional(out, key, NULL, NULL, 0, NULL, NULL), 1);
+	assert_int_equal(BIO_write(out, "", 1), 1);
+	(void)BIO_get_mem_data(out, &text);
+	text = strdup(text);
+	EVP_PKEY_free(key);
+	(void)BIO_free(in);
+	(void)BIO_free(out);
+	assert_non_null(strstr(text, "BEGIN EC PRIVATE KEY"));
+	return text;
+}
+
+/* Key first, its chain behind it: both restored files hold all of it, and nobody else may read them. */
+CASE(a_file_of_certificate_and_key_is_restored_whole_and_private)
+{
+	cleanup_free char *cert = NULL, *ca = NULL, *key = read_traditional_key(f), *both = NULL,
+			  *left = NULL;
+	const char *settings = settings_of_one_file();
+	char path[PATH_MAX];
+
+	assert_int_equal(file_read(f->server->config.cert, TEXT_MAX, &cert, NULL), 0);
+	assert_int_equal(file_read(f->server->config.ca, TEXT_MAX, &ca, NULL), 0);
+	assert_true(asprintf(&both, "%s%s%s", key, cert, ca) > 0);
+	use_file(f, both);
+	take_kit(f, fresh.settings);
+	assert_int_equal(restore_fresh(false), STATUS_OK);
+	expect_file("etc/tls/server.pem", 0600, ACCOUNT_UID);
+	expect_file("etc/tls/server.key", 0600, ACCOUNT_UID);
+	(void)str_format(path, sizeof(path), "%s/etc/tls/server.pem", fresh.dir);
+	assert_int_equal(file_read(path, TEXT_MAX, &left, NULL), 0);
+	assert_string_equal(left, both);
+
+	/* and where the settings name one file for both */
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(file_write_atomic(fresh.config, 0644, settings, strlen(settings)), 0);
+	assert_int_equal(restore_fresh(false), STATUS_OK);
+	expect_file("etc/tls/server.pem", 0600, ACCOUNT_UID);
+}
+
+CASE(two_files_for_one_place_are_refused_before_anything_is_written)
+{
+	ino_t before;
+
+	take_kit(f, settings_of_one_file());
+	before = look_at(fresh.dir);
+	assert_int_equal(restore_fresh(false), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(look_at(fresh.dir), before);
+}
+
+/* A kit like those that were made of any file. */
+static void take_kit_without_certificate(struct fixture *f)
+{
+	const struct kit_key key = {.path = fresh.certificate};
+	cleanup(kit_release) struct kit kit = {.n = 0};
+	char store[PATH_MAX], copy[PATH_MAX];
+	uint64_t index;
+
+	(void)str_format(store, sizeof(store), "%s/" SERVER_STORE, f->dir);
+	(void)str_format(copy, sizeof(copy), "%s/copy.db", f->dir);
+	assert_int_equal(kv_copy_sqlite(store, copy, &index, NULL), STATUS_OK);
+	assert_int_equal(kit_add(&kit, KIT_KEY, f->server->config.key, NULL), STATUS_OK);
+	assert_int_equal(kit_add(&kit, KIT_CERT, f->server->in_use.cert, NULL), STATUS_OK);
+	assert_int_equal(kit_add(&kit, KIT_CA, f->server->config.ca, NULL), STATUS_OK);
+	assert_int_equal(kit_write(&kit, copy, &key, fresh.kit, NULL), STATUS_OK);
+}
+
+static enum status verify(struct error *err)
+{
+	char *argv[] = {TEXT("holdfast"), TEXT("operator"),   TEXT("backup"), TEXT("verify"),
+			fresh.kit,	  TEXT("--key-file"), fresh.key,      NULL};
+	struct invocation inv;
+
+	assert_int_equal(command_parse(ARRAY_SIZE(argv) - 1, argv, &inv, err), STATUS_OK);
+	return command_run(&inv, err);
+}
+
+CASE(a_kit_with_which_no_server_starts_is_neither_made_nor_called_unchanged)
+{
+	struct error err;
+
+	take_kit(f, fresh.settings);
+	assert_succeeds(verify(&err), err);
+	assert_int_equal(unlink(fresh.kit), 0);
+	use_file(f, "");
+	assert_null(begin(f, PASSPHRASE, STATUS_FAILED_PRECONDITION));
+	take_kit_without_certificate(f);
+	assert_error(verify(&err), STATUS_FAILED_PRECONDITION, err, "no server starts with these");
 }
 
 TEST_FIXTURE(a_backup_has_to_be_a_file, setup_fresh, teardown_fresh)
