@@ -192,8 +192,9 @@ static enum status open_store(struct server *server, struct error *err)
 		ca_change_load(server);
 	if (status == STATUS_OK)
 		status = marks_keep(server, err);
-	for (size_t i = 0; status == STATUS_OK && i < WATCH_TABLES; i++)
-		server->watch_indexes[i] = kv_revision(server->kv);
+	server->start_index = server->kv ? kv_revision(server->kv) : 0;
+	for (size_t i = 0; i < WATCH_TABLES; i++)
+		server->watch_indexes[i] = server->start_index;
 	if (status == STATUS_OK)
 		status = events_new(server, kv_revision(server->kv), &server->events, err);
 	return status;

@@ -133,6 +133,8 @@ struct server {
 	struct peer_count_tree watch_callers, long_callers;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
+	uint64_t start_index;	 /* of the store when it was opened */
+	uint64_t jobs_end_index; /* when a job lost its last allocation, since then */
 	struct audit_limits *audit;
 	uint16_t port;	   /* listening there */
 	struct disk *disk; /* see disk.h */

@@ -50,6 +50,14 @@ static void add_claim(Holdfast__V1__GetAllocationResponse *response, const struc
 		response->index = claim->modify_index;
 }
 
+/* Without its present claims. */
+static uint64_t index_of(struct server *server, const struct alloc_entry *entry)
+{
+	return watch_object_index(server, entry->alloc.modify_index > entry->freed_index
+						  ? entry->alloc.modify_index
+						  : entry->freed_index);
+}
+
 static Holdfast__V1__GetAllocationResponse *
 make_get_response(struct server *server, const struct alloc_entry *entry, const struct freed_list *freed)
 {
@@ -61,8 +69,7 @@ make_get_response(struct server *server, const struct alloc_entry *entry, const 
 		return NULL;
 	holdfast__v1__get_allocation_response__init(response);
 	response->allocation = allocs_view(server, &entry->alloc);
-	response->index = entry->alloc.modify_index > entry->freed_index ? entry->alloc.modify_index
-									 : entry->freed_index;
+	response->index = index_of(server, entry);
 	response->node_disconnected_ms = allocs_disconnected_ms(server, entry);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		n++;
@@ -110,8 +117,7 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 
 	if (!entry)
 		return UINT64_MAX;
-	index = entry->alloc.modify_index > entry->freed_index ? entry->alloc.modify_index
-							       : entry->freed_index;
+	index = index_of(server, entry);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim->claim.modify_index > index)
 			index = claim->claim.modify_index;

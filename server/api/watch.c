@@ -256,6 +256,11 @@ uint64_t watch_index(const struct server *server, const char *prefix)
 	return server->watch_indexes[table_of(prefix)];
 }
 
+uint64_t watch_object_index(const struct server *server, uint64_t index)
+{
+	return index > server->start_index ? index : server->start_index;
+}
+
 /* Checks the calls that wait under @name again. */
 static void wake(struct server *server, const char *name)
 {
@@ -305,14 +310,16 @@ static void touch_plugin(struct server *server, const char *id, uint64_t revisio
 	touch(server, WATCH_PLUGIN, id, revision);
 }
 
-/* A job is shown with its allocations, a list of jobs is not. Its index first. */
+/* A job is shown with its allocations, a list of jobs is not. Its index first, which it has no place for
+ * without allocations. */
 static void touch_job_of(struct server *server, const struct alloc *alloc, uint64_t revision)
 {
 	struct job_entry *job = state_job(&server->state, alloc->namespace, alloc->job_id);
+	uint64_t *index = job ? &job->modify_index : &server->jobs_end_index;
 	char rest[OBJECT_KEY_SIZE];
 
-	if (job && job->modify_index < revision)
-		job->modify_index = revision;
+	if (*index < revision)
+		*index = revision;
 	if (str_format(rest, sizeof(rest), "%s/%s", alloc->namespace, alloc->job_id) >= 0)
 		wake_object(server, PREFIX_JOB, rest);
 }

@@ -50,6 +50,10 @@ void read_start(struct server *server, struct rpc_call *call, const ProtobufCMes
  * first change the store's revision at the start. */
 uint64_t watch_index(const struct server *server, const char *prefix);
 
+/** Returns the index of an object with @index in memory: no lower than the store's at the start. The object
+ * may have shown other objects before, which are gone from memory with their higher indexes. */
+uint64_t watch_object_index(const struct server *server, uint64_t index);
+
 /** Objects became durable at @revision, as put or as deleted: answers calls that wait for one, or for
  * something that shows it. See struct change_observer. */
 void watch_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision);

@@ -926,9 +926,10 @@ static uint64_t index_of(struct server *server, const struct record_entry *entry
 {
 	const Job *job = (const Job *)entry->record.message;
 	const struct job_entry *allocs = state_job(&server->state, job->namespace_, job->id);
+	uint64_t index = allocs ? allocs->modify_index : server->jobs_end_index;
 
-	return allocs && allocs->modify_index > entry->record.modify_index ? allocs->modify_index
-									   : entry->record.modify_index;
+	return watch_object_index(server,
+				  index > entry->record.modify_index ? index : entry->record.modify_index);
 }
 
 static Holdfast__V1__GetJobResponse *make_get_response(struct server *server,

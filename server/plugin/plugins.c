@@ -573,7 +573,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return status;
 	}
-	response->index = page.plugin->modify_index;
+	response->index = watch_object_index(server, page.plugin->modify_index);
 	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }
@@ -590,7 +590,7 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
 	struct plugin_entry *plugin = find_plugin(server, request->id);
 
-	return plugin ? plugin->modify_index : UINT64_MAX;
+	return plugin ? watch_object_index(server, plugin->modify_index) : UINT64_MAX;
 }
 
 static const struct read_method get_method = {.handle = handle_get, .name = get_name, .index = get_index};

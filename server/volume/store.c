@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "api/watch.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "plugin/args.h"
@@ -103,7 +104,7 @@ uint64_t volume_store_index(struct server *server, struct volume_entry *entry)
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		if (claim->claim.modify_index > index)
 			index = claim->claim.modify_index;
-	return index;
+	return watch_object_index(server, index);
 }
 
 bool volume_is_creating(struct server *server, const struct volume *volume)

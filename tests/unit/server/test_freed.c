@@ -79,6 +79,47 @@ CLUSTER_TEST(a_freed_claim_is_in_no_memory_and_is_shown_as_before)
 	assert_int_equal(claim_of(f, ALLOC_1).create_index, freed.create_index);
 }
 
+static uint64_t read_volume(struct fixture *f, uint64_t after)
+{
+	Holdfast__V1__GetVolumeRequest request =
+		V1(get_volume_request, .id = "db", .index = after, .wait_ms = 300 * 1000);
+	cleanup_pb ProtobufCMessage *message = NULL;
+
+	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &message,
+		       NULL));
+	return ((Holdfast__V1__GetVolumeResponse *)message)->index;
+}
+
+static uint64_t read_alloc(struct fixture *f, uint64_t after)
+{
+	Holdfast__V1__GetAllocationRequest request =
+		V1(get_allocation_request, .id = ALLOC_1, .index = after, .wait_ms = 300 * 1000);
+	cleanup_pb ProtobufCMessage *message = NULL;
+
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &request.base, &message,
+		       NULL));
+	return ((Holdfast__V1__GetAllocationResponse *)message)->index;
+}
+
+/* Neither the volume nor the allocation was stored with it. */
+CLUSTER_TEST(a_read_that_waits_from_before_a_restart_sees_a_claim_freed)
+{
+	uint64_t volume, alloc;
+	struct claim claim;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	take_volume(f);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	volume = read_volume(f, 0);
+	alloc = read_alloc(f, 0);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, f->n1.acks == 2);
+	restart(f);
+	assert_true(read_volume(f, volume) > volume);
+	assert_true(read_alloc(f, alloc) > alloc);
+}
+
 static void free_it(struct fixture *f)
 {
 	struct claim held = claim_of(f, ALLOC_1);

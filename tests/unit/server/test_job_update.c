@@ -392,3 +392,36 @@ CASE(a_read_that_waits_wakes_when_the_job_or_a_member_changes)
 	assert_int_equal(run(f, &s, NULL), 2);
 	UNTIL(f, read.is_done);
 }
+
+static void forget_all(struct fixture *f)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct alloc_entry *entry;
+
+	LIST_FOREACH (entry, &state_job(&f->server->state, "default", "web")->allocs, of_job)
+		change_delete(&change, OBJECT_ALLOC, &entry->alloc);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+CASE(a_read_that_waits_wakes_when_the_last_member_is_collected_also_across_a_restart)
+{
+	Holdfast__V1__GetJobRequest request = V1(get_job_request, .id = text("web"), .wait_ms = 300 * 1000);
+	cleanup_pb Holdfast__V1__GetJobResponse *before = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
+	struct submission s;
+	struct read read;
+
+	run_two(f, &s);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, n_stops(f) == 2);
+	fake_node_send_alloc(&f->n1, f->n1.last_run, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_alloc(&f->n2, f->n2.last_run, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	begin_read(f, &read);
+	before = get(f);
+	request.index = before->index;
+	forget_all(f);
+	UNTIL(f, read.is_done);
+	restart(f);
+	assert_ok(call(&f->operator, JOBS, "Get", &request.base, &message, NULL));
+	assert_true(((Holdfast__V1__GetJobResponse *)message)->index > request.index);
+}

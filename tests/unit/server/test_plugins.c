@@ -774,6 +774,24 @@ CLUSTER_TEST(a_waiting_read_is_woken_by_a_session_that_ends)
 	assert_int_equal(woken_healthy, 1);
 }
 
+CLUSTER_TEST(a_read_that_waits_from_before_a_restart_sees_a_volume_registered)
+{
+	cleanup_pb Holdfast__V1__GetPluginResponse *before = NULL;
+	cleanup_pb ProtobufCMessage *message = NULL;
+	char id[] = "native";
+	Holdfast__V1__GetPluginRequest request = V1(get_plugin_request, .id = id, .wait_ms = 300 * 1000);
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	before = get_plugin(f, id, NULL);
+	request.index = before->index;
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	restart(f);
+	assert_ok(call(&f->operator, & holdfast__v1__plugins__descriptor, "Get", &request.base, &message,
+		       NULL));
+	assert_true(((Holdfast__V1__GetPluginResponse *)message)->index > before->index);
+}
+
 /* Else each profile of a node has an id, which the server looks for among those of all other nodes; and one
  * node makes the profile unusable on all. */
 CLUSTER_TEST(a_native_plugin_has_no_provider_id_and_no_controller)
