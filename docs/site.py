@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a static site of all pages and manual pages, with a search: site.py FOLDER.
+"""Makes a static site of all pages and manual pages, with a search, in a new folder.
 
 mkdocs makes HTML of the pages, scdoc and mandoc of the manual. A name like holdfast-job(5) becomes a link to its page. A link that leads
 nowhere is an error.
 """
+import argparse
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,10 +79,8 @@ def navigation(manual):
     return nav
 
 
-def main(site):
-    build = site.parent / "site-pages"
+def make(site, build):
     pages, manual = build / "pages", manual_pages()
-    shutil.rmtree(build, ignore_errors=True)
     for path in (page for page in PAGES if page.suffix == ".md"):
         to = pages / path.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,15 @@ def main(site):
     print(f"site: {site}/index.html, {len(named)} pages")
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder", metavar="FOLDER", help="it is made; it may exist if it is empty")
+    site = Path(parser.parse_args().folder).resolve()
+    if site.exists() and (not site.is_dir() or any(site.iterdir())):
+        sys.exit(f"site: {site} is not an empty folder, and mkdocs would remove what is in it")
+    with tempfile.TemporaryDirectory() as build:
+        make(site, Path(build))
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: site.py FOLDER")
-    main(Path(sys.argv[1]).resolve())
+    main()

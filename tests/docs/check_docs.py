@@ -113,10 +113,11 @@ def is_file_name(quoted):
 
 
 def anchors(path):
-    """Those of its headings, as GitHub makes them."""
+    """Those of its headings that GitHub and the site (docs/site.py) make alike."""
     text = re.sub(r"^```.*?^```", "", read(path), flags=re.M | re.S)
     titles = re.findall(r"^#+ (.*)$", text, re.M)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    made = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    return {anchor for anchor in made if "--" not in anchor and anchor.isascii()}
 
 
 def check_quotes(path, files, tests, is_program, words):
