@@ -11,10 +11,13 @@
 #include "rpc/pki.h"
 #include "rpc/tls.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CALL_US (30 * USEC_PER_SEC)
@@ -28,6 +31,27 @@ static void free_key(char **key)
 	pki_key_free(*key);
 }
 
+/* Others who may write into the folder must not choose the key. @ret stays NULL if there is no file. */
+static enum status read_begun(const char *path, char **ret, struct error *err)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+
+	if (r == -ENOENT)
+		return STATUS_OK;
+	if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1 ||
+		       (st.st_mode & (S_IRWXG | S_IRWXO)) != 0))
+		r = -EPERM;
+	if (r == 0)
+		r = fd_read_all(fd, PKI_PEM_MAX, ret, NULL);
+	return r < 0 ? error_set(err, status_from_errno(r), r,
+				 "%s is not a key that this account has begun to enrol with; look at it, "
+				 "remove it and repeat the command",
+				 path)
+		     : STATUS_OK;
+}
+
 /* A new key and its request, kept together in @path (0600), or those that @path has. */
 static enum status begin(const char *path, char **ret_key, char **ret_csr, struct error *err)
 {
@@ -35,7 +59,8 @@ static enum status begin(const char *path, char **ret_key, char **ret_csr, struc
 	char *csr;
 	int r;
 
-	if (file_read(path, PKI_PEM_MAX, &kept, NULL) >= 0 && (csr = strstr(kept, REQUEST_BEGIN))) {
+	TRY(read_begun(path, &kept, err));
+	if (kept && (csr = strstr(kept, REQUEST_BEGIN))) {
 		*ret_csr = strdup(csr);
 		*ret_key = strndup(kept, (size_t)(csr - kept));
 		return *ret_csr && *ret_key ? STATUS_OK : error_no_memory(err, "the enrolment");

@@ -180,6 +180,45 @@ CASE(an_attempt_that_is_repeated_with_its_kept_key_gets_the_certificate)
 	assert_false(exists(f, "etc/tls/enroll.key"));
 }
 
+/* Whoever can write into the folder would have the key of the certificate. */
+CASE(a_key_that_others_may_have_put_there_is_not_enrolled)
+{
+	static const char *const kinds[] = {"a link", "a second name", "open to others",
+					    "of another account"};
+	char line[ENROLL_LINE_SIZE], into[PATH_MAX], path[PATH_MAX], planted[PATH_MAX];
+	cleanup_free char *csr = NULL, *both = NULL;
+	const Holdfast__V1__StoredEnrollment *stored;
+	struct enrolled enrolled;
+	struct error err;
+	char *key = NULL;
+
+	assert_ok(pki_make_request(&key, &csr, NULL));
+	assert_true(asprintf(&both, "%s%s", key, csr) > 0);
+	make_line(f, "n9", line);
+	assert_int_equal(mkdir(in(f, "etc", into), 0700), 0);
+	assert_int_equal(mkdir(in(f, "etc/tls", path), 0700), 0);
+	(void)in(f, "planted", planted);
+	(void)in(f, "etc/tls/enroll.key", path);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		assert_int_equal(
+			file_write_atomic(i > 1 ? path : planted, i == 2 ? 0640 : 0600, both, strlen(both)),
+			0);
+		if (i < 2)
+			assert_int_equal(i == 0 ? symlink(planted, path) : link(planted, path), 0);
+		if (i == 3 && chown(path, 1, 1) < 0)
+			break; /* not root */
+		assert_int_not_equal(enroll(f->event, line, into, &enrolled, &err), STATUS_OK);
+		assert_msg(strstr(err.msg, "/tls/enroll.key is not a key that this account has begun"),
+			   "%s: %s", kinds[i], err.msg);
+		assert_int_equal(unlink(path), 0);
+	}
+	(void)unlink(path);
+	stored = records_get(&f->server->state.records, PREFIX_ENROLLMENT "n9");
+	assert_true(stored->used_at_ms == 0);
+	assert_succeeds(enroll(f->event, line, into, &enrolled, &err), err);
+	pki_key_free(key);
+}
+
 CASE(a_line_that_was_used_changes_no_file)
 {
 	struct enrolled enrolled;
