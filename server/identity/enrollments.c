@@ -300,8 +300,8 @@ static enum status check_token(struct server *server, const Holdfast__V1__Enroll
 	stored = find_by_hash(server, hash);
 	if (!stored)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "the enrolment token is unknown to cluster %s, or a newer line for %s has "
-				 "replaced it; " NEW_LINE,
+				 "the enrolment token is unknown to cluster %s, or a newer line for %s or a "
+				 "restore has ended it; " NEW_LINE,
 				 server->config.cluster, asked->text, asked->command);
 	who_stored(stored, &who);
 	if (!str_eq(who.identity, asked->identity))

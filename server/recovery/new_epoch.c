@@ -199,6 +199,21 @@ static enum status raise_generations(struct marking *marking, struct error *err)
 	return marking->status;
 }
 
+static bool forget(const struct kv_item *item, void *userdata)
+{
+	struct marking *marking = userdata;
+
+	marking->status = kv_rewrite_put(marking->rewrite, &(struct kv_op){.key = item->key}, marking->err);
+	return marking->status == STATUS_OK;
+}
+
+/* The store may know a line as good that was used in the time that it has forgotten. */
+static enum status forget_enrollments(struct marking *marking, struct error *err)
+{
+	TRY(kv_rewrite_range(marking->rewrite, PREFIX_ENROLLMENT, forget, marking, err));
+	return marking->status;
+}
+
 /* Sets cluster and former stores. */
 static enum status name_store(struct marking *marking, struct error *err)
 {
@@ -348,6 +363,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	TRY(name_store(marking, err));
 	TRY(count_missing(marking, err));
 	TRY(put_off_proof(marking, err));
+	TRY(forget_enrollments(marking, err));
 	return raise_generations(marking, err);
 }
 

@@ -3,6 +3,7 @@
  * operators; and what thieves and strangers are refused. */
 
 #include "callers.h"
+#include "restored.h"
 #include "unit.h"
 
 #include "access/revocations.h"
@@ -255,8 +256,25 @@ CASE(a_token_is_good_once_in_time_and_for_its_name_alone)
 		     "of node n8 expired at 1970-01-01");
 	make_line(f, "n8", 0, &other); /* replaces it */
 	assert_error(enroll(f, &late, NULL, &err), STATUS_UNAUTHENTICATED, err,
-		     "is unknown to cluster c1, or a newer line for node n8 has replaced it");
+		     "is unknown to cluster c1, or a newer line for node n8 or a restore has ended it");
 	assert_int_equal(enroll(f, &other, NULL, NULL), STATUS_OK);
+}
+
+/* The older store does not know that the line was used. */
+CASE(a_restore_ends_each_line)
+{
+	struct backup backup = {.bytes = NULL};
+	cleanup(line_release) struct line line;
+	struct error err;
+
+	make_line(f, "n9", 0, &line);
+	take_backup(f, &backup);
+	open_authority(f);
+	assert_int_equal(enroll(f, &line, NULL, NULL), STATUS_OK);
+	restore(f, &backup, 1);
+	open_authority(f);
+	another_key(&line);
+	assert_error(enroll(f, &line, NULL, &err), STATUS_UNAUTHENTICATED, err, "a restore has ended it");
 }
 
 static void assert_refused(struct fixture *f, struct line *line, const char *why)
