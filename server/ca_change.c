@@ -332,7 +332,8 @@ static enum status check_given(const struct server *server, const struct pki_ca 
 	return STATUS_OK;
 }
 
-/* A root that links nothing, or is missing, is found before certificates depend on it. */
+/* A root that links nothing, or is missing, is found before certificates depend on it, and so is a data_dir
+ * that takes no file. */
 static enum status check_signs(const struct server *server, const struct pki_ca *ca, const char *trusted,
 			       struct error *err)
 {
@@ -341,7 +342,6 @@ static enum status check_signs(const struct server *server, const struct pki_ca 
 	cleanup_free char *pem = NULL;
 	struct pki_facts facts;
 	char path[PATH_MAX];
-	enum status status;
 	int r;
 	const struct pki_cert_request request = {
 		.uri = server->own.uri, .common_name = "test", .life_s = 3600};
@@ -350,10 +350,9 @@ static enum status check_signs(const struct server *server, const struct pki_ca 
 	TRY(pki_make_request(&key, &csr, err));
 	TRY(pki_ca_sign(ca, &request, csr, &pem, &facts, err));
 	r = file_write_atomic(path, 0644, trusted, strlen(trusted));
-	status = r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path)
-		       : pki_check_pair(pem, key, facts.uri, path, err);
 	(void)unlink(path);
-	return status;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path)
+		     : pki_check_pair(pem, key, facts.uri, trusted, err);
 }
 
 static enum status begin(struct server *server, struct change *change, const struct rpc_call *call,

@@ -130,13 +130,15 @@ static enum status renew(struct server *server, struct error *err)
 	cleanup(free_key) char *pair = NULL;
 	cleanup_free char *csr = NULL;
 	cleanup_free char *pem = NULL;
+	cleanup_free char *ca = NULL;
 	char path[PATH_MAX];
 	struct pki_facts facts;
 	int r;
 
 	TRY(pki_make_request(&key, &csr, err));
 	TRY(authority_issue_own(server, server->in_use.cert, csr, &pem, &facts, err));
-	TRY(pki_check_pair(pem, key, facts.uri, server->in_use.ca, err));
+	TRY(authority_read_ca_for(server, pem, &ca, err));
+	TRY(pki_check_pair(pem, key, facts.uri, ca, err));
 	(void)str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, server->config.data_dir);
 	if (asprintf(&pair, "%s%s", pem, key) < 0) {
 		pair = NULL;

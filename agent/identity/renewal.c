@@ -63,8 +63,10 @@ static void choose_ca(const struct renewal_files *files, char ret[static PATH_MA
 {
 	struct timespec configured = written_at(files->ca);
 	struct timespec renewed;
+	struct pki_facts facts;
 
-	if (str_format(ret, PATH_MAX, "%s/" RENEWED_CA, files->folder) >= 0) {
+	if (str_format(ret, PATH_MAX, "%s/" RENEWED_CA, files->folder) >= 0 &&
+	    pki_read_facts(ret, &facts, NULL) == STATUS_OK) {
 		renewed = written_at(ret);
 		if (renewed.tv_sec > configured.tv_sec ||
 		    (renewed.tv_sec == configured.tv_sec && renewed.tv_nsec > configured.tv_nsec))
@@ -146,57 +148,59 @@ static void retry_later(struct renewal *renewal)
 	look_later(renewal);
 }
 
-/* A server without a CA renews nothing, which is as it was set up: no problem. */
-static void fail(struct renewal *renewal, const struct error *err)
+/* A server that answers that it has no CA renews nothing, which is as it was set up: no problem. */
+static void fail(struct renewal *renewal, bool is_answer, const struct error *err)
 {
 	forget_key(renewal);
 	retry_later(renewal);
-	renewal->has_failed =
-		err->status != STATUS_FAILED_PRECONDITION && err->status != STATUS_UNIMPLEMENTED;
+	renewal->has_failed = !is_answer || (err->status != STATUS_FAILED_PRECONDITION &&
+					     err->status != STATUS_UNIMPLEMENTED);
 	renewal->error = *err;
 	log_ctx(renewal->has_failed ? LOG_WARNING : LOG_INFO, &(struct log_ctx){.op = "renew", .err = err},
 		"the certificate is not renewed, and stays in use; the next try follows");
 }
 
-/* Before the certificate: while the cluster changes its CA, the file has the old and the new one. */
-static enum status take_ca(const struct renewal *renewal, const char *ca, struct error *err)
+static enum status write_file(const struct renewal *renewal, const char *name, mode_t mode, const char *text,
+			      struct error *err)
 {
-	cleanup_free char *before = NULL;
 	char path[PATH_MAX];
-	int r;
+	int r = str_format(path, sizeof(path), "%s/%s", renewal->files.folder, name);
 
-	if (ca[0] == '\0' ||
-	    (file_read(renewal->in_use.ca, PKI_PEM_MAX, &before, NULL) >= 0 && str_eq(before, ca)))
-		return STATUS_OK;
-	if (str_format(path, sizeof(path), "%s/" RENEWED_CA, renewal->files.folder) < 0)
-		return error_no_memory(err, "the CA");
-	r = file_write_atomic(path, 0644, ca, strlen(ca));
+	if (r >= 0)
+		r = file_write_atomic(path, mode, text, strlen(text));
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "write %s", path) : STATUS_OK;
 }
 
+/* The CA before the certificate: while the cluster changes its CA, the file has the old and the new one. Both
+ * only if they fit: a CA that the server had by mistake would last. */
 static enum status take(struct renewal *renewal, const Holdfast__V1__RenewResponse *response,
 			struct error *err)
 {
+	cleanup_free char *before = NULL;
+	const char *ca = response->ca;
 	char path[PATH_MAX];
-	char ca[PATH_MAX];
 	char *pair = NULL;
-	int r;
+	enum status status;
 
-	TRY(take_ca(renewal, response->ca, err));
-	choose_ca(&renewal->files, ca);
+	choose_ca(&renewal->files, path);
+	(void)file_read(path, PKI_PEM_MAX, &before, NULL);
+	if (before && ca[0] == '\0')
+		ca = before;
 	TRY(pki_check_pair(response->certificate, renewal->key, renewal->files.uri, ca, err));
-	if (str_format(path, sizeof(path), "%s/" RENEWED_FILE, renewal->files.folder) < 0 ||
-	    asprintf(&pair, "%s%s", response->certificate, renewal->key) < 0)
+	if (!before || !str_eq(before, ca))
+		TRY(write_file(renewal, RENEWED_CA, 0644, ca, err));
+	if (asprintf(&pair, "%s%s", response->certificate, renewal->key) < 0)
 		return error_no_memory(err, "the certificate");
-	r = file_write_atomic(path, 0600, pair, strlen(pair));
+	status = write_file(renewal, RENEWED_FILE, 0600, pair, err);
 	pki_key_free(pair);
-	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "write %s", path) : renewal_reload(renewal, err);
+	return status == STATUS_OK ? renewal_reload(renewal, err) : status;
 }
 
 static void on_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
 		      void *userdata)
 {
 	struct renewal *renewal = userdata;
+	bool is_answer = status != STATUS_OK;
 	struct error failed;
 
 	renewal->pending = NULL;
@@ -205,7 +209,7 @@ static void on_answer(enum status status, const ProtobufCMessage *response, cons
 	else
 		failed = *err;
 	if (status != STATUS_OK) {
-		fail(renewal, &failed);
+		fail(renewal, is_answer, &failed);
 		return;
 	}
 	forget_key(renewal);
@@ -226,7 +230,7 @@ static void renew(struct renewal *renewal)
 		status = rpc_client_call(renewal->rpc, &holdfast__v1__nodes__descriptor, "Renew",
 					 &request.base, CALL_US, on_answer, renewal, &renewal->pending, &err);
 	if (status != STATUS_OK)
-		fail(renewal, &err);
+		fail(renewal, false, &err);
 }
 
 static bool is_replaced(const struct renewal *renewal)

@@ -76,25 +76,15 @@ static enum status begin(const char *path, char **ret_key, char **ret_csr, struc
 }
 
 /* Checks the answer before the caller replaces any file by it. */
-static enum status check(const struct enroll_line *line, const char *path, const char *key,
+static enum status check(const struct enroll_line *line, const char *key,
 			 const Holdfast__V1__EnrollResponse *answer, struct error *err)
 {
 	char identity[ENROLL_IDENTITY_SIZE];
 	char uri[RPC_URI_SIZE];
-	char ca[PATH_MAX];
-	enum status status;
-	int r;
 
-	if (str_format(ca, sizeof(ca), "%s.ca", path) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: the path is too long", path);
 	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s", line->cluster,
 			 enroll_line_identity(line, identity));
-	r = file_write_atomic(ca, 0644, answer->ca, strlen(answer->ca));
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "write %s", ca);
-	status = pki_check_pair(answer->certificate, key, uri, ca, err);
-	(void)unlink(ca);
-	return status;
+	return pki_check_pair(answer->certificate, key, uri, answer->ca, err);
 }
 
 enum status enroll_call(sd_event *event, const struct enroll_line *line, const char *path, char **ret_key,
@@ -125,5 +115,5 @@ enum status enroll_call(sd_event *event, const struct enroll_line *line, const c
 	TRY(rpc_client_call_sync(client, &holdfast__v1__nodes__descriptor, "Enroll", &request.base, CALL_US,
 				 &answer, err));
 	*ret = (Holdfast__V1__EnrollResponse *)answer;
-	return check(line, path, *ret_key, *ret, err);
+	return check(line, *ret_key, *ret, err);
 }

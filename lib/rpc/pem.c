@@ -103,26 +103,31 @@ static bool collect(BIO *bio, STACK_OF(X509) * certs)
 	return ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
 }
 
+bool pem_parse_certs(const char *pem, size_t len, STACK_OF(X509) * *ret)
+{
+	cleanup(BIO_freep) BIO *bio = BIO_new_mem_buf(pem, (int)len);
+	STACK_OF(X509) *certs = sk_X509_new_null();
+
+	ERR_clear_error();
+	if (!bio || !certs || !collect(bio, certs) || sk_X509_num(certs) == 0) {
+		free_certs(certs);
+		return false;
+	}
+	ERR_clear_error();
+	*ret = certs;
+	return true;
+}
+
 enum status pem_read_certs(const char *path, STACK_OF(X509) * *ret, struct error *err)
 {
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	cleanup(BIO_freep) BIO *bio = NULL;
 	cleanup_free char *pem = NULL;
-	STACK_OF(X509) *certs = NULL;
 	char text[TLS_TEXT_SIZE];
 	size_t len = 0;
 
 	TRY(read_file(fd, "certificate", path, &pem, &len, err));
-	ERR_clear_error();
-	bio = BIO_new_mem_buf(pem, (int)len);
-	certs = sk_X509_new_null();
-	if (!bio || !certs || !collect(bio, certs) || sk_X509_num(certs) == 0) {
-		free_certs(certs);
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "the file %s holds no readable certificate: %s", path,
-				 tls_error_text(text, sizeof(text)));
-	}
-	ERR_clear_error();
-	*ret = certs;
-	return STATUS_OK;
+	if (pem_parse_certs(pem, len, ret))
+		return STATUS_OK;
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the file %s holds no readable certificate: %s",
+			 path, tls_error_text(text, sizeof(text)));
 }

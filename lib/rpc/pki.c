@@ -745,22 +745,28 @@ enum status pki_make_request(char **ret_key, char **ret_csr, struct error *err)
 DEFINE_CLEANUP(X509_STORE, X509_STORE_free)
 DEFINE_CLEANUP(X509_STORE_CTX, X509_STORE_CTX_free)
 
-static enum status check_trusted(X509 *cert, STACK_OF(X509) * chain, const char *ca_path, struct error *err)
+static enum status check_trusted(const char *cert, const char *ca, unsigned long flags, struct error *err)
 {
-	cleanup(free_certsp) STACK_OF(X509) *ca = NULL;
+	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
+	cleanup(free_certsp) STACK_OF(X509) *trusted = NULL;
 	cleanup(X509_STORE_freep) X509_STORE *store = X509_STORE_new();
 	cleanup(X509_STORE_CTX_freep) X509_STORE_CTX *ctx = X509_STORE_CTX_new();
 	bool ok = store && ctx;
 
-	TRY(pem_read_certs(ca_path, &ca, err));
-	for (int i = 0; ok && i < sk_X509_num(ca); i++)
-		ok = X509_STORE_add_cert(store, sk_X509_value(ca, i)) == 1;
-	if (!ok || X509_STORE_CTX_init(ctx, store, cert, chain) != 1)
+	if (!pem_parse_certs(cert, strlen(cert), &certs) || !pem_parse_certs(ca, strlen(ca), &trusted)) {
+		ERR_clear_error();
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the new certificate or the CA is not readable PEM");
+	}
+	for (int i = 0; ok && i < sk_X509_num(trusted); i++)
+		ok = X509_STORE_add_cert(store, sk_X509_value(trusted, i)) == 1;
+	if (!ok || X509_STORE_CTX_init(ctx, store, sk_X509_value(certs, 0), certs) != 1)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "check a certificate");
+	X509_STORE_CTX_set_flags(ctx, flags);
 	if (X509_verify_cert(ctx) == 1)
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "the new certificate is not good by the CA %s and this clock: %s", ca_path,
+			 "the new certificate is not good by the CA and this clock: %s",
 			 X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
 }
 
@@ -821,7 +827,7 @@ enum status pki_make_ca_pem(const char *cluster, char **ret_key, char **ret_cert
 	return *ret_key && *ret_cert ? STATUS_OK : error_no_memory(err, "a CA");
 }
 
-enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca_path,
+enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca,
 			   struct error *err)
 {
 	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
@@ -835,7 +841,12 @@ enum status pki_check_pair(const char *cert, const char *key, const char *uri, c
 	if (!tls_cert_uri(first, found) || !str_eq(found, uri))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the new certificate is of \"%s\", not of %s", found, uri);
-	return check_trusted(first, certs, ca_path, err);
+	return check_trusted(cert, ca, 0, err);
+}
+
+enum status pki_check_issuer(const char *cert, const char *ca, struct error *err)
+{
+	return check_trusted(cert, ca, X509_V_FLAG_NO_CHECK_TIME, err);
 }
 
 int64_t pki_warns_at_ms(const struct pki_facts *facts)

@@ -125,10 +125,13 @@ enum status pki_make_request(char **ret_key, char **ret_csr, struct error *err);
 /** Wipes it. NULL is allowed. */
 void pki_key_free(char *key);
 
-/** Does @cert (PEM, with its chain) belong to @key (PEM), name @uri, and does the CA file trust it now?
+/** Does @cert (PEM, with its chain) belong to @key (PEM), name @uri, and do the CAs @ca (PEM) trust it now?
  * STATUS_FAILED_PRECONDITION names the reason. */
-enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca_path,
+enum status pki_check_pair(const char *cert, const char *key, const char *uri, const char *ca,
 			   struct error *err);
+
+/** Only the last of these questions, at any time. */
+enum status pki_check_issuer(const char *cert, const char *ca, struct error *err);
 
 /** When the first certificate of the file expires.
  * @ret_realtime_ms since the epoch */

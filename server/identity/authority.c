@@ -166,6 +166,19 @@ enum status authority_read_ca(const struct server *server, char **ret, struct er
 		     : STATUS_OK;
 }
 
+enum status authority_read_ca_for(const struct server *server, const char *cert, char **ret,
+				  struct error *err)
+{
+	struct error why;
+
+	TRY(authority_read_ca(server, ret, err));
+	if (pki_check_issuer(cert, *ret, &why) == STATUS_OK)
+		return STATUS_OK;
+	return error_set(err, STATUS_INTERNAL, 0,
+			 "the server's file %s goes with no certificate: %s; put the CA that issues there",
+			 server->in_use.ca, why.msg);
+}
+
 enum status caller_rates_take(struct caller_rates *rates, const char *name, uint64_t now_us, size_t *ret,
 			      struct error *err)
 {
@@ -400,8 +413,8 @@ static enum status handle_issue(struct server *server, struct rpc_call *call,
 				       .name = slash + 1,
 				       .csr = request->csr,
 				       .life_us = request->ttl_ms * USEC_PER_MSEC};
-	TRY(authority_read_ca(server, &ca, err));
 	TRY(authority_issue(server, &change, call, "Operator.IssueCertificate", &wish, &pem, &facts, err));
+	TRY(authority_read_ca_for(server, pem, &ca, err));
 	response.certificate = pem;
 	response.ca = ca;
 	response.identity = facts.uri;
@@ -453,7 +466,7 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	is_of_session = node && node->session && rpc_call_is_of_connection(call, node->session_call);
 	TRY(take_renewal(server, who.name, is_of_session, err));
 	TRY(authority_issue(server, &change, call, "Nodes.Renew", &wish, &pem, &facts, err));
-	TRY(authority_read_ca(server, &ca, err));
+	TRY(authority_read_ca_for(server, pem, &ca, err));
 	rpc_call_renew_peer(call, facts.expires_ms, facts.serial);
 	if (is_of_session) {
 		node->certificate_expires_ms = facts.expires_ms;

@@ -94,6 +94,11 @@ bool authority_is_new(const struct server *server);
 /** The CA file of the server's TLS: what others trust. Owned by the caller, free(). */
 enum status authority_read_ca(const struct server *server, char **ret, struct error *err);
 
+/** The same for the holder of @cert, which they must trust: STATUS_INTERNAL for a file that is half-written,
+ * or lacks the CA that issues. */
+enum status authority_read_ca_for(const struct server *server, const char *cert, char **ret,
+				  struct error *err);
+
 /** If @response is of Nodes.Renew: further calls of the connection count as made with its certificate. */
 void authority_note_renewed(struct rpc_call *call, const ProtobufCMessage *response);
 

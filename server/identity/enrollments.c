@@ -437,8 +437,8 @@ static enum status handle_enroll(struct server *server, struct rpc_call *call,
 	TRY(caller_rates_take(authority_enrolling(server), origin, clock_monotonic_us(), &slot, err));
 	TRY(read_who(request->node, request->identity, &who, err));
 	TRY(check_token(server, request, &who, key_sha256, &stored, err));
-	TRY(authority_read_ca(server, &ca, err));
 	TRY(issue(server, &change, call, request, stored, key_sha256, host, &pem, &facts, err));
+	TRY(authority_read_ca_for(server, pem, &ca, err));
 	ticket_issuer_public_key(server->issuer, ticket_key);
 	response.certificate = pem;
 	response.ca = ca;

@@ -403,25 +403,42 @@ static enum status sign(struct folder *folder, const char *uri, const char *csr,
 	return status;
 }
 
+/* Owned by the caller. */
+static char *text_of(struct folder *folder, const char *name)
+{
+	char *text = NULL;
+
+	assert_int_equal(file_read(path(folder, name), PKI_PEM_MAX, &text, NULL), 0);
+	return text;
+}
+
 CASE(a_signed_certificate_fits_its_key_its_identity_and_its_ca)
 {
 	static const char uri[] = "holdfast://lab/node/n1";
 	char *key = NULL, *csr = NULL, *other = NULL, *other_csr = NULL, *cert = NULL;
+	char *ca, *no_ca;
 	struct error err;
 
 	make_pair(folder);
+	ca = text_of(folder, "ca.crt");
+	no_ca = text_of(folder, "n.crt");
 	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
 	assert_int_equal(pki_make_request(&other, &other_csr, NULL), STATUS_OK);
 	assert_int_equal(sign(folder, uri, csr, &cert), STATUS_OK);
-	assert_int_equal(pki_check_pair(cert, key, uri, path(folder, "ca.crt"), NULL), STATUS_OK);
-	assert_int_equal(pki_check_pair(cert, other, uri, path(folder, "ca.crt"), &err),
+	assert_int_equal(pki_check_pair(cert, key, uri, ca, NULL), STATUS_OK);
+	assert_int_equal(pki_check_issuer(cert, ca, NULL), STATUS_OK);
+	assert_int_equal(pki_check_pair(cert, other, uri, ca, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(pki_check_pair(cert, key, "holdfast://lab/node/n2", ca, &err),
 			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(pki_check_pair(cert, key, "holdfast://lab/node/n2", path(folder, "ca.crt"), &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(pki_check_pair(cert, key, uri, path(folder, "n.crt"), &err),
-			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(pki_check_pair("", key, uri, path(folder, "ca.crt"), &err),
-			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(pki_check_pair(cert, key, uri, no_ca, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(pki_check_issuer(cert, no_ca, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(pki_check_pair("", key, uri, ca, &err), STATUS_FAILED_PRECONDITION);
+	ca[strlen(ca) / 2] = '\0'; /* half-written */
+	assert_int_equal(pki_check_pair(cert, key, uri, ca, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "not readable PEM"));
+	assert_int_equal(pki_check_issuer(cert, "", &err), STATUS_FAILED_PRECONDITION);
+	free(ca);
+	free(no_ca);
 	pki_key_free(key);
 	pki_key_free(other);
 	free(csr);
@@ -526,7 +543,7 @@ static void expect_refused_by_clock(struct folder *folder, int64_t at_ms, uint64
 	static const char uri[] = "holdfast://lab/node/n1";
 	const struct pki_cert_request request = {
 		.uri = uri, .common_name = "n1", .life_s = life_s, .after_ms = at_ms};
-	char *key = NULL, *csr = NULL, *cert = NULL;
+	char *key = NULL, *csr = NULL, *cert = NULL, *trusted;
 	struct error err = {.msg = ""};
 	struct pki_facts facts;
 	struct pki_ca *ca = NULL;
@@ -537,7 +554,10 @@ static void expect_refused_by_clock(struct folder *folder, int64_t at_ms, uint64
 	assert_int_equal(pki_ca_sign(ca, &request, csr, &cert, &facts, NULL), STATUS_OK);
 	if (!says)
 		unit_clock_advance(3600 * USEC_PER_SEC); /* the clock of the node is that much ahead */
-	status = pki_check_pair(cert, key, uri, path(folder, "ca.crt"), &err);
+	trusted = text_of(folder, "ca.crt");
+	assert_int_equal(pki_check_issuer(cert, trusted, NULL), STATUS_OK);
+	status = pki_check_pair(cert, key, uri, trusted, &err);
+	free(trusted);
 	assert_int_equal(status, STATUS_FAILED_PRECONDITION);
 	assert_msg(strstr(err.msg, says ? says : "and this clock: certificate has expired"), "%s", err.msg);
 	pki_key_free(key);

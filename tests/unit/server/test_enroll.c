@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "access/revocations.h"
+#include "base/fd.h"
 #include "identity/authority.h"
 #include "identity/enrollments.h"
 #include "rpc/pki.h"
@@ -87,12 +88,9 @@ static const char *text(const json_t *answer, const char *name)
 	return json_string_value(json_object_get(answer, name));
 }
 
-static enum status check(struct fixture *f, const json_t *answer, const struct line *line, const char *uri)
+static enum status check(const json_t *answer, const struct line *line, const char *uri)
 {
-	char ca[PATH_MAX];
-
-	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
-	return pki_check_pair(text(answer, "certificate"), line->key, uri, ca, NULL);
+	return pki_check_pair(text(answer, "certificate"), line->key, uri, text(answer, "ca"), NULL);
 }
 
 CASE(a_new_node_gets_a_certificate_for_its_token)
@@ -103,8 +101,8 @@ CASE(a_new_node_gets_a_certificate_for_its_token)
 
 	make_line(f, "n9", 0, &line);
 	assert_int_equal(enroll(f, &line, &answer, NULL), STATUS_OK);
-	assert_int_equal(check(f, answer, &line, "holdfast://c1/node/n9"), STATUS_OK);
-	assert_int_not_equal(check(f, answer, &line, "holdfast://c1/node/n1"), STATUS_OK);
+	assert_int_equal(check(answer, &line, "holdfast://c1/node/n9"), STATUS_OK);
+	assert_int_not_equal(check(answer, &line, "holdfast://c1/node/n1"), STATUS_OK);
 	assert_string_equal(text(answer, "identity"), "holdfast://c1/node/n9");
 	assert_int_equal(json_array_size(json_object_get(answer, "ticket_keys")), 1);
 	stored = records_get(&f->server->state.records, PREFIX_ENROLLMENT "n9");
@@ -158,7 +156,7 @@ CASE(each_role_gets_its_certificate_by_a_line_of_its_own)
 				 STATUS_PERMISSION_DENIED); /* one address has ten calls */
 		if (enroll_as(f, identity, token, line.csr, &answer, &err) != STATUS_OK)
 			fail_msg("%s: %s", identity, err.msg);
-		assert_int_equal(check(f, answer, &line, uri), STATUS_OK);
+		assert_int_equal(check(answer, &line, uri), STATUS_OK);
 		assert_int_equal(pki_pem_facts(text(answer, "certificate"), &facts, NULL), STATUS_OK);
 		assert_in_range(facts.expires_ms - clock_realtime_ms(), rows[i].life_ms - 60000,
 				rows[i].life_ms);
@@ -444,7 +442,7 @@ CASE(a_node_renews_only_its_own_certificate)
 	line_init(&line);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(renew(f, "holdfast://c1/node/n1", &line, &answer, NULL), STATUS_OK);
-	assert_int_equal(check(f, answer, &line, "holdfast://c1/node/n1"), STATUS_OK);
+	assert_int_equal(check(answer, &line, "holdfast://c1/node/n1"), STATUS_OK);
 	/* what the status lists is that of the connection of the session */
 	assert_true(state_node(&f->server->state, "n1")->certificate_expires_ms !=
 		    strtoll(text(answer, "expires_at_ms"), NULL, 10));
@@ -456,6 +454,52 @@ CASE(a_node_renews_only_its_own_certificate)
 		status = renew(f, "holdfast://c1/node/n1", &line, NULL, &err);
 	} while (status == STATUS_OK && clock_realtime_ms() / 1000 != second);
 	assert_int_equal(status, STATUS_UNAUTHENTICATED);
+}
+
+/* The administrator edits the file: it is half-written, or the CA that issues is gone for a moment. */
+CASE(no_certificate_goes_out_with_a_ca_that_does_not_trust_it)
+{
+	static const char *const callers[][2] = {{NULL, "Nodes.Enroll"},
+						 {"holdfast://c1/node/n1", "Nodes.Renew"},
+						 {OPERATOR, "Operator.IssueCertificate"}};
+	char other[PATH_MAX], key[PATH_MAX], torn[PATH_MAX], right[PATH_MAX];
+	const char *const files[] = {other, torn, right};
+	struct caller_client clients[ARRAY_SIZE(callers)];
+	json_t *requests[ARRAY_SIZE(callers)];
+	cleanup(line_release) struct line line;
+
+	(void)str_copy(right, sizeof(right), f->server->in_use.ca);
+	(void)str_format(other, sizeof(other), "%s/other.pem", f->dir);
+	(void)str_format(key, sizeof(key), "%s/other.key", f->dir);
+	(void)str_format(torn, sizeof(torn), "%s/torn.pem", f->dir);
+	assert_ok(pki_make_ca(key, other, "c1", NULL));
+	assert_int_equal(file_write_atomic(torn, 0644, "-----BEGIN CERTIFICATE-----\nMI", 30), 0);
+	make_line(f, "n9", 0, &line);
+	requests[0] = json_pack("{ss ss ss}", "node", line.node, "token", line.token, "csr", line.csr);
+	requests[1] = json_pack("{ss}", "csr", line.csr);
+	requests[2] = json_pack("{ss ss}", "identity", "operator/x", "csr", line.csr);
+	for (size_t i = 0; i < ARRAY_SIZE(callers); i++)
+		caller_init(&clients[i], f, callers[i][0], NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(files) * ARRAY_SIZE(callers); i++) {
+		const char *file = files[i / ARRAY_SIZE(callers)];
+		size_t at = i % ARRAY_SIZE(callers);
+		cleanup_free char *request = json_dumps(requests[at], 0);
+		struct error err = {.msg = ""};
+		enum status status;
+
+		(void)str_copy(f->server->in_use.ca, sizeof(f->server->in_use.ca), file);
+		status = caller_call(&clients[at], callers[at][1], request, NULL, &err);
+		if (file == right) /* the line was not used up */
+			assert_msg(status == STATUS_OK, "%s: %s", callers[at][1], err.msg);
+		else
+			assert_msg(status == STATUS_INTERNAL && strstr(err.msg, file) &&
+					   strstr(err.msg, "put the CA that issues there"),
+				   "%s: %s", callers[at][1], err.msg);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(callers); i++) {
+		caller_release(&clients[i]);
+		json_decref(requests[i]);
+	}
 }
 
 /* Though both are made in one second. */
@@ -502,7 +546,7 @@ CASE(an_operator_issues_certificates_of_this_cluster_alone_for_hours)
 
 	line_init(&line);
 	assert_int_equal(issue(f, OPERATOR, "operator/bob", "0", &line, &answer, NULL), STATUS_OK);
-	assert_int_equal(check(f, answer, &line, "holdfast://c1/operator/bob"), STATUS_OK);
+	assert_int_equal(check(answer, &line, "holdfast://c1/operator/bob"), STATUS_OK);
 	left_ms = strtoll(text(answer, "expires_at_ms"), NULL, 10) - clock_realtime_ms();
 	assert_true(left_ms > 11 * 3600 * INT64_C(1000) && left_ms <= 12 * 3600 * INT64_C(1000));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)

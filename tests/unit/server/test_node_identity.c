@@ -509,6 +509,71 @@ CASE(a_renewal_that_cannot_be_written_leaves_the_pair_that_is_in_use)
 	assert_int_equal(run.n_changed, 0);
 }
 
+static bool hands_out_anything;
+
+enum status __real_pki_check_issuer(const char *cert, const char *ca, struct error *err);
+WRAPPED(enum status, pki_check_issuer, const char *cert, const char *ca, struct error *err)
+{
+	return hands_out_anything ? STATUS_OK : __real_pki_check_issuer(cert, ca, err);
+}
+
+static void make_other_ca(struct fixture *f, char ret[static PATH_MAX])
+{
+	char key[PATH_MAX];
+
+	assert_ok(pki_make_ca(in(f, "other.key", key), in(f, "other.pem", ret), "c1", NULL));
+}
+
+static void use_ca_file(struct fixture *f, const char *path)
+{
+	(void)str_copy(f->server->config.ca, sizeof(f->server->config.ca), path);
+	(void)str_copy(f->server->in_use.ca, sizeof(f->server->in_use.ca), path);
+}
+
+/* The file of the server lacks the CA that issues, for a moment. */
+CASE(a_ca_that_does_not_fit_is_a_problem_and_is_not_stored)
+{
+	cleanup(run_release) struct running run;
+	char other[PATH_MAX], right[PATH_MAX];
+
+	make_other_ca(f, other);
+	f->server->config.authority.node_life_us = 12 * USEC_PER_SEC;
+	run_init(&run, f);
+	(void)str_copy(right, sizeof(right), f->server->in_use.ca);
+	use_ca_file(f, other);
+	hands_out_anything = true;
+	UNTIL(f, renewal_error(run.renewal));
+	hands_out_anything = false;
+	assert_non_null(strstr(renewal_error(run.renewal)->msg, "is not good by the CA"));
+	assert_false(exists(f, "agent/" RENEWED_CA));
+	assert_false(exists(f, "agent/" RENEWED_FILE));
+	use_ca_file(f, right);
+	UNTIL(f, run.n_changed > 0);
+	assert_null(renewal_error(run.renewal));
+}
+
+CASE(a_wrong_ca_in_the_folder_of_the_agent_is_replaced_by_a_renewal)
+{
+	cleanup_free char *wrong = NULL, *right = NULL, *stored = NULL;
+	cleanup(run_release) struct running run;
+	struct renewal_choice choice;
+	char path[PATH_MAX];
+
+	make_other_ca(f, path);
+	assert_int_equal(file_read(path, PKI_PEM_MAX, &wrong, NULL), 0);
+	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
+	run_init(&run, f);
+	run_for(f->event, 100); /* it is written later than the other one */
+	assert_int_equal(file_write_atomic(in(f, "agent/" RENEWED_CA, path), 0644, wrong, strlen(wrong)), 0);
+	UNTIL(f, run.n_changed > 0);
+	assert_int_equal(file_read(path, PKI_PEM_MAX, &stored, NULL), 0);
+	assert_int_equal(file_read(run.ca, PKI_PEM_MAX, &right, NULL), 0);
+	assert_string_equal(stored, right);
+	assert_int_equal(file_write_atomic(path, 0644, wrong, strlen(wrong) / 2), 0);
+	renewal_choose(&run.files, &choice);
+	assert_string_equal(choice.ca, run.ca); /* a file that cannot be read is not chosen */
+}
+
 /* Less is left of the certificate's life than the agent waits between two looks at its files. */
 CASE(a_renewal_that_failed_is_tried_again_before_the_certificate_expires)
 {
