@@ -467,17 +467,18 @@ static enum status handle_renew(struct server *server, struct rpc_call *call,
 	TRY(take_renewal(server, who.name, is_of_session, err));
 	TRY(authority_issue(server, &change, call, "Nodes.Renew", &wish, &pem, &facts, err));
 	TRY(authority_read_ca_for(server, pem, &ca, err));
+	response.ca = ca;
+	response.certificate = pem;
+	response.serial = facts.serial;
+	response.expires_at_ms = facts.expires_ms;
+	TRY(answer_changed(server, &change, call, message_copy(&response.base), err));
 	rpc_call_renew_peer(call, facts.expires_ms, facts.serial);
 	if (is_of_session) {
 		node->certificate_expires_ms = facts.expires_ms;
 		memcpy(node->session_issuer, facts.issuer, sizeof(node->session_issuer));
 		memcpy(node->session_serial, facts.serial, sizeof(node->session_serial));
 	}
-	response.ca = ca;
-	response.certificate = pem;
-	response.serial = facts.serial;
-	response.expires_at_ms = facts.expires_ms;
-	return answer_changed(server, &change, call, message_copy(&response.base), err);
+	return STATUS_OK;
 }
 
 DEFINE_WRITE_METHOD(authority_handle_renew, Holdfast__V1__RenewRequest, "Nodes.Renew", handle_renew)

@@ -382,6 +382,40 @@ CASE(a_session_lives_as_long_as_the_last_certificate_that_was_renewed_over_its_c
 	pki_key_free(key);
 }
 
+/* As with a full disk of the server. */
+CASE(a_renewal_that_the_server_cannot_store_prolongs_nothing)
+{
+	enum { LIFE_S = 30 };
+	cleanup(run_release) struct running run;
+	struct fake_node n9 = {.event = f->event};
+	Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
+	const struct node_entry *node;
+	cleanup_free char *csr = NULL;
+	char *key = NULL;
+	int64_t before_ms;
+
+	f->server->config.authority.node_life_us = LIFE_S * USEC_PER_SEC;
+	run_init(&run, f);
+	n9.client = run.client;
+	fake_node_connect(&n9, "n9", BOOT_1, NULL, 0);
+	renewal_free(TAKE_PTR(run.renewal));
+	node = state_node(&f->server->state, "n9");
+	before_ms = node->certificate_expires_ms;
+	run_for(f->event, 2000);
+	assert_ok(pki_make_request(&key, &csr, NULL));
+	request.csr = csr;
+	f->server->is_superseded = true;
+	assert_int_equal(call(&n9, &holdfast__v1__nodes__descriptor, "Renew", &request.base, NULL, NULL),
+			 STATUS_UNAVAILABLE);
+	f->server->is_superseded = false;
+	assert_true(node->certificate_expires_ms == before_ms);
+	assert_string_equal(node->session_serial, "");
+	UNTIL(f, n9.closed);
+	assert_int_equal(n9.closed_status, STATUS_UNAUTHENTICATED);
+	holdfast__v1__mark__free_unpacked(n9.mark, NULL);
+	pki_key_free(key);
+}
+
 /* The first certificate has expired when the renewed one is revoked. */
 CASE(the_revocation_of_a_renewed_certificate_ends_the_session_that_renewed_it)
 {
