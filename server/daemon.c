@@ -192,12 +192,12 @@ static enum status open_store(struct server *server, struct error *err)
 		ca_change_load(server);
 	if (status == STATUS_OK)
 		status = marks_keep(server, err);
-	server->start_index = server->kv ? kv_revision(server->kv) : 0;
+	if (status != STATUS_OK)
+		return status;
+	server->start_index = kv_revision(server->kv);
 	for (size_t i = 0; i < WATCH_TABLES; i++)
 		server->watch_indexes[i] = server->start_index;
-	if (status == STATUS_OK)
-		status = events_new(server, kv_revision(server->kv), &server->events, err);
-	return status;
+	return events_new(server, server->start_index, &server->events, err);
 }
 
 static enum status write_address(const struct server *server, uint16_t port, struct error *err)
