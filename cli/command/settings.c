@@ -189,3 +189,10 @@ const char *publish_dir(void)
 
 	return dir && dir[0] ? dir : "/run/holdfast-mount/publish";
 }
+
+const char *stage_dir(void)
+{
+	const char *dir = getenv("HOLDFAST_STAGE_DIR");
+
+	return dir && dir[0] ? dir : "/run/holdfast-mount/stage";
+}

@@ -37,3 +37,6 @@ const char *agent_socket_path(const struct invocation *inv);
 /** Returns the mount helper's publish_base: of root's _cli.env_, else the packages' default; borrowed. A path
  * that a node reports is never used for engines and units. */
 const char *publish_dir(void);
+
+/** The same for its stage_base. */
+const char *stage_dir(void);

@@ -126,11 +126,11 @@ static bool is_for_reading(const Holdfast__V1__VolumeRequest *volume)
 /* Checks that the path is the volume, and that a volume for reading cannot be written through it. */
 static enum status check_published(const struct docker_claim *claim, struct error *err)
 {
-	bool is_read_only = false;
+	struct hold_published found;
 	enum status status =
-		hold_publish_check(claim->publish_dir, claim->record->path, claim->alloc, &is_read_only, err);
+		hold_publish_check(claim->publish_dir, claim->record->path, claim->alloc, &found, err);
 
-	if (status != STATUS_OK || is_read_only || !is_for_reading(claim->alloc->volumes[0]))
+	if (status != STATUS_OK || found.is_read_only || !is_for_reading(claim->alloc->volumes[0]))
 		return status;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "volume %s cannot be read_only: its file system is mounted for writing, so podman's "

@@ -41,14 +41,14 @@ static enum status read_claim(struct invocation *inv, char ret[static PATH_MAX],
 static enum status cmd_volume_link(struct invocation *inv, struct error *err)
 {
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
+	struct hold_published found;
 	char path[PATH_MAX];
-	bool is_read_only;
 
 	TRY(check_name(inv, err));
 	TRY(read_claim(inv, path, err));
 	TRY(hold_spec_load_named(inv, inv->args[0], &alloc, err));
-	TRY(hold_publish_check(publish_dir(), path, alloc, &is_read_only, err));
-	return hold_link_give(HOLDFAST_LINKS_PATH, inv->args[0], path, err);
+	TRY(hold_publish_check(publish_dir(), path, alloc, &found, err));
+	return hold_link_give(HOLDFAST_LINKS_PATH, inv->args[0], found.path, err);
 }
 
 static enum status cmd_volume_unlink(struct invocation *inv, struct error *err)

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "command/settings.h"
 #include "model/volume.h"
 
 #include <errno.h>
@@ -21,17 +22,17 @@
 #define LINK_NAME "mnt"
 #define FRESH_NAME LINK_NAME ".new"
 
+/* The first volume of the allocation at @path. */
 struct search {
+	const char *base; /* the helper's tree that it is in */
 	const char *path;
 	const char *wire;
-	int root_fd;
-	uid_t owner; /* of the helper's trees */
 
 	/* the latest mount there; had is false: there is no mount */
 	bool had;
-	uint32_t dev_major;
-	uint32_t dev_minor;
+	bool is_covered;   /* something is mounted on a folder between the tree and the mount */
 	bool is_read_only; /* its file system: no mount of it can be written through */
+	bool is_dev;	   /* its file system is that of /dev, which only the kernel and root change */
 	char root[PATH_MAX];
 };
 
@@ -46,8 +47,9 @@ static char *split_last(char *path)
 	return slash + 1;
 }
 
-/* "PUBLISH_DIR/ALLOC/SLOT"? */
-static bool is_published_path(const char *publish_dir, const char *path)
+/* "PUBLISH_DIR/ALLOC/SLOT"? Then writes the name in PUBLISH_DIR of the helper's mark for @wire there. */
+static bool is_published_path(const char *publish_dir, const char *path, const char *wire,
+			      char ret_mark[static PATH_MAX])
 {
 	const char *slot, *alloc;
 	char dir[PATH_MAX];
@@ -58,28 +60,40 @@ static bool is_published_path(const char *publish_dir, const char *path)
 	slot = split_last(dir);
 	alloc = slot ? split_last(dir) : NULL;
 	return alloc && id_is_uuid(alloc) && parse_u32(slot, 0, MH_SLOT_MAX, &number) == 0 &&
-	       str_eq(dir, publish_dir);
+	       str_eq(dir, publish_dir) && str_format(ret_mark, PATH_MAX, "%s/.%s/%s", alloc, slot, wire) > 0;
 }
 
-/* Writes BASE of "BASE/WIRE", or "BASE/.csi/PLUGIN/WIRE/ro-publish" or rw-publish, to @ret. For a device only
- * the last component @target is valid: a node that reports the target of writers does not make a reader a
- * writer. */
-static bool staged_base(const char *path, const char *wire, const char *target, char ret[static PATH_MAX])
+/* At which a plugin binds the device for this use. */
+static const char *target_name(const Holdfast__V1__VolumeRequest *volume)
 {
-	const char *last, *plugin, *folder;
+	return volume->read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
+}
 
-	if (!path_is_normal(path) || str_copy(ret, PATH_MAX, path) < 0)
+bool hold_device_path(const char *stage_dir, const char *plugin, const Holdfast__V1__Allocation *alloc,
+		      char ret[static PATH_MAX])
+{
+	const Holdfast__V1__VolumeRequest *volume = alloc->volumes[0];
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, wire);
+	return id_is_plugin(plugin) && str_format(ret, PATH_MAX, "%s/" MH_CSI_FOLDER "/%s/%s/%s", stage_dir,
+						  plugin, wire, target_name(volume)) > 0;
+}
+
+/* "STAGE_DIR/.csi/PLUGIN/WIRE/@use"? The holder names PLUGIN. */
+static bool is_device_path(const char *stage_dir, const char *path, const char *wire, const char *use)
+{
+	const char *last, *folder, *plugin, *csi;
+	char dir[PATH_MAX];
+
+	if (!path_is_normal(path) || str_copy(dir, PATH_MAX, path) < 0)
 		return false;
-	last = split_last(ret);
-	if (!last || (target && !str_eq(last, target)))
-		return false;
-	if (!str_eq(last, MH_CSI_PUBLISH_RO) && !str_eq(last, MH_CSI_PUBLISH_RW))
-		return str_eq(last, wire);
-	last = split_last(ret);
-	plugin = split_last(ret);
-	folder = split_last(ret);
-	return last && plugin && folder && str_eq(last, wire) && id_is_plugin(plugin) &&
-	       str_eq(folder, MH_CSI_FOLDER);
+	last = split_last(dir);
+	folder = last ? split_last(dir) : NULL;
+	plugin = folder ? split_last(dir) : NULL;
+	csi = plugin ? split_last(dir) : NULL;
+	return csi && str_eq(last, use) && str_eq(folder, wire) && id_is_plugin(plugin) &&
+	       str_eq(csi, MH_CSI_FOLDER) && str_eq(dir, stage_dir);
 }
 
 /* Who owns fd, and may others write to it? */
@@ -95,103 +109,112 @@ static int look_at_owner(int fd, uid_t *ret_owner, bool *ret_is_open_to_others)
 	return 0;
 }
 
-/* Returns whether @base is a tree of the helper: only root can replace it, and only its owner write to it. */
-static bool is_tree(int root_fd, const char *base, uid_t *ret_owner)
-{
-	cleanup_close int fd = path_open_trusted(root_fd, base);
-	bool is_open_to_others;
-
-	return fd >= 0 && look_at_owner(fd, ret_owner, &is_open_to_others) == 0 && !is_open_to_others;
-}
-
 static int visit_path(const struct mount_entry *entry, void *userdata)
 {
 	struct search *search = userdata;
 
-	if (!str_eq(entry->point, search->path))
+	if (!str_eq(entry->point, search->path)) {
+		/* above the tree only root mounts */
+		if (path_is_normal(entry->point) && path_is_within(search->path, entry->point) &&
+		    strlen(entry->point) > strlen(search->base))
+			search->is_covered = true;
 		return 0;
+	}
 	search->had = str_copy(search->root, sizeof(search->root), entry->root) == 0;
-	search->dev_major = entry->dev_major;
-	search->dev_minor = entry->dev_minor;
 	search->is_read_only = mount_option_is_set(entry->super_options, "ro");
+	search->is_dev = str_eq(entry->type, "devtmpfs");
 	return 0;
 }
 
-/* A staged mount of the volume that shows what the published one shows. */
-static int visit_staged(const struct mount_entry *entry, void *userdata)
-{
-	const struct search *search = userdata;
-	char base[PATH_MAX];
-	uid_t owner;
-
-	return entry->dev_major == search->dev_major && entry->dev_minor == search->dev_minor &&
-	       str_eq(entry->root, search->root) && staged_base(entry->point, search->wire, NULL, base) &&
-	       is_tree(search->root_fd, base, &owner) && owner == search->owner;
-}
-
-static enum status refuse(const char *path, const char *wire, const char *why, struct error *err)
+static enum status refuse(const struct search *search, const char *why, struct error *err)
 {
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"cannot confirm volume %s at '%.300s': %s. The unit gives out no path. Next: holdfast agent "
-		"status; compare HOLDFAST_PUBLISH_DIR with publish_base in mounthelper.policy",
-		wire, path, why);
+		"status; compare HOLDFAST_PUBLISH_DIR and HOLDFAST_STAGE_DIR with mounthelper.policy",
+		search->wire, search->path, why);
 }
 
-static enum status table_error(int r, struct error *err)
+/* Finds the mount at the path, in a tree of the helper: only root can replace it, and only its owner write to
+ * it. */
+static enum status find_mount(const struct hold_link_view *view, struct search *search, int *ret_tree,
+			      struct error *err)
 {
-	return error_set(err, STATUS_FAILED_PRECONDITION, r,
-			 "cannot read the mount table, /proc/self/mountinfo");
-}
-
-/* @publish_dir is from root's file, so its owner is the helper; @base may be from the node. */
-static enum status check_trees(struct search *search, const char *publish_dir, const char *base,
-			       struct error *err)
-{
+	cleanup_close int tree = path_open_trusted(view->root_fd, search->base);
+	bool is_open_to_others;
 	uid_t owner;
+	int r;
 
-	if (is_tree(search->root_fd, publish_dir, &search->owner) && is_tree(search->root_fd, base, &owner) &&
-	    owner == search->owner)
-		return STATUS_OK;
-	return refuse(search->path, search->wire, "others than root and the mount helper can write there",
-		      err);
-}
-
-static enum status find_mount(struct mountinfo *table, struct search *search, struct error *err)
-{
-	int r = mountinfo_each(table, visit_path, search);
-
+	if (tree < 0 || look_at_owner(tree, &owner, &is_open_to_others) < 0 || is_open_to_others)
+		return refuse(search, "others than root and the mount helper can write there", err);
+	r = mountinfo_each(view->table, visit_path, search);
 	if (r < 0)
-		return table_error(r, err);
-	return search->had ? STATUS_OK : refuse(search->path, search->wire, "nothing is mounted there", err);
-}
-
-static enum status check_staged(struct mountinfo *table, struct search *search, struct error *err)
-{
-	int r = mountinfo_each(table, visit_staged, search);
-
-	if (r < 0)
-		return table_error(r, err);
-	return r > 0 ? STATUS_OK : refuse(search->path, search->wire, "another volume is mounted there", err);
+		return error_set(err, STATUS_FAILED_PRECONDITION, r,
+				 "cannot read the mount table, /proc/self/mountinfo");
+	if (!search->had || search->is_covered)
+		return refuse(search, search->had ? "a mount covers it" : "nothing is mounted there", err);
+	*ret_tree = TAKE_FD(tree);
+	return STATUS_OK;
 }
 
 enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
-			    const char *target, bool *ret_is_read_only, struct error *err)
+			    bool *ret_is_read_only, struct error *err)
 {
-	struct search search = {.path = path, .wire = wire, .root_fd = view->root_fd};
-	char base[PATH_MAX];
-	enum status status;
+	struct search search = {.base = view->publish_dir, .path = path, .wire = wire};
+	cleanup_close int tree = -EBADF;
+	char mark[PATH_MAX];
+	struct statx st;
 
-	if (target ? !staged_base(path, wire, target, base) : !is_published_path(view->publish_dir, path))
-		return refuse(path, wire, "that is no path that the mount helper makes", err);
-	status = check_trees(&search, view->publish_dir, target ? base : view->publish_dir, err);
-	if (status == STATUS_OK)
-		status = find_mount(view->table, &search, err);
-	if (status == STATUS_OK && !target)
-		status = check_staged(view->table, &search, err);
-	if (status == STATUS_OK)
-		*ret_is_read_only = search.is_read_only;
-	return status;
+	if (!is_published_path(view->publish_dir, path, wire, mark))
+		return refuse(&search, "that is no path that the mount helper makes", err);
+	TRY(find_mount(view, &search, &tree, err));
+	if (sys_statx(tree, mark, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) < 0 || !S_ISDIR(st.stx_mode))
+		return refuse(&search, "another volume is mounted there", err);
+	*ret_is_read_only = search.is_read_only;
+	return STATUS_OK;
+}
+
+/* Is "/NAME" of devtmpfs a block device? The kernel writes '!' for each '/' in NAME. */
+static bool is_block_device(int root_fd, const char *name)
+{
+	static const char folder[] = "sys/class/block";
+	char entry[PATH_MAX];
+	struct statx st;
+
+	if (!path_is_normal(name) || str_format(entry, sizeof(entry), "%s%s", folder, name) < 0)
+		return false;
+	for (char *p = entry + sizeof(folder); *p; p++)
+		*p = *p == '/' ? '!' : *p;
+	return entry[sizeof(folder)] && sys_statx(root_fd, entry, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
+}
+
+enum status hold_device_check(const struct hold_link_view *view, const char *path, const char *wire,
+			      const char *use, char ret_device[static PATH_MAX], struct error *err)
+{
+	struct search search = {.base = view->stage_dir, .path = path, .wire = wire};
+	cleanup_close int tree = -EBADF;
+
+	if (!is_device_path(view->stage_dir, path, wire, use))
+		return refuse(&search, "that is no path that the mount helper makes", err);
+	TRY(find_mount(view, &search, &tree, err));
+	if (!search.is_dev || !is_block_device(view->root_fd, search.root) ||
+	    str_format(ret_device, PATH_MAX, "/dev%s", search.root) < 0)
+		return refuse(&search, "no block device of /dev is mounted there", err);
+	return STATUS_OK;
+}
+
+bool hold_device_is_other(const struct hold_link_view *view, const char *path, char known[static PATH_MAX])
+{
+	struct search search = {.base = view->stage_dir, .path = path};
+
+	if (mountinfo_each(view->table, visit_path, &search) < 0)
+		return false;
+	if (!search.had || search.is_covered || !search.is_dev)
+		return true;
+	if (known[0])
+		return !str_eq(known, search.root);
+	(void)str_copy(known, PATH_MAX, search.root);
+	return false;
 }
 
 bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[static PATH_MAX])
@@ -199,26 +222,53 @@ bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[s
 	return id_is_uuid(alloc_id) && str_format(ret, PATH_MAX, "%s/%s/0", publish_dir, alloc_id) > 0;
 }
 
+static struct mountinfo *open_table(void)
+{
+	int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	struct mountinfo *table = fd < 0 ? NULL : malloc(sizeof(*table));
+
+	if (table)
+		table->fd = fd;
+	else
+		close_fdp(&fd);
+	return table;
+}
+
+static void close_tablep(struct mountinfo **table)
+{
+	if (*table)
+		close_fdp(&(*table)->fd);
+	free(*table);
+}
+
+bool hold_device_is_gone(const char *stage_dir, const char *path, char known[static PATH_MAX])
+{
+	cleanup(close_tablep) struct mountinfo *table = open_table();
+	const struct hold_link_view view = {.table = table, .root_fd = -EBADF, .stage_dir = stage_dir};
+
+	return table && hold_device_is_other(&view, path, known);
+}
+
 enum status hold_publish_check(const char *publish_dir, const char *path,
-			       const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
+			       const Holdfast__V1__Allocation *alloc, struct hold_published *ret,
 			       struct error *err)
 {
 	const Holdfast__V1__VolumeRequest *volume = alloc->volumes[0];
-	const char *use = volume->read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
-	const char *target =
-		volume->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE ? use : NULL;
 	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_close int table_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	cleanup_free struct mountinfo *table = malloc(sizeof(*table));
-	const struct hold_link_view view = {.table = table, .root_fd = root_fd, .publish_dir = publish_dir};
+	cleanup(close_tablep) struct mountinfo *table = open_table();
+	const struct hold_link_view view = {
+		.table = table, .root_fd = root_fd, .publish_dir = publish_dir, .stage_dir = stage_dir()};
 	char wire[WIRE_VOLUME_SIZE];
 
-	if (!table || root_fd < 0 || table_fd < 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, table ? errno : ENOMEM,
+	if (!table || root_fd < 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, errno,
 				 "cannot open / and /proc/self/mountinfo");
-	table->fd = table_fd;
 	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, wire);
-	return hold_link_check(&view, path, wire, target, ret_is_read_only, err);
+	ret->is_read_only = false;
+	if (volume->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE)
+		return hold_device_check(&view, path, wire, target_name(volume), ret->path, err);
+	(void)str_copy(ret->path, sizeof(ret->path), path);
+	return hold_link_check(&view, path, wire, &ret->is_read_only, err);
 }
 
 /* Opens the folder @name, which must be root's own; makes it if it is missing. */

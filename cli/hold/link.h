@@ -3,8 +3,9 @@
 /* Manages the link to a held volume for services, /run/holdfast-volumes/NAME/mnt.
  *
  * Systemd follows it as root for BindPaths=, so it is root's, in folders that only root can write to. The
- * holder's path of the volume is only a hint where to look: the kernel's mount table decides whether the
- * volume is there. Paths of helper's trees and the names in them: mounthelper/trees.h. */
+ * holder's path of the volume is only a hint where to look: the kernel's mount table and the mount helper's
+ * mark decide whether the volume is there. A device is bound in folders that its plugin writes to, so the
+ * link leads to the device itself. Paths of helper's trees and the names in them: mounthelper/trees.h. */
 
 #include "base/error.h"
 #include "base/mountinfo.h"
@@ -17,25 +18,50 @@ struct hold_link_view {
 	struct mountinfo *table; /* of this process */
 	int root_fd;		 /* of "/" */
 	const char *publish_dir; /* the mount helper's publish_base, from root's file */
+	const char *stage_dir;	 /* its stage_base, likewise */
 };
 
 /** Checks that @path is a publish of the volume @wire that only root or the mount helper can have made.
  *
  * @path             anything
- * @target           of a block device of a csi volume, which is no mount of the helper's: the name at which
- * the plugin binds it for this use, MH_CSI_PUBLISH_RO or _RW; else NULL
  * @ret_is_read_only is its file system? No other mount of it can be written through either
  * STATUS_FAILED_PRECONDITION when it is not, or when the table cannot be read. */
 enum status hold_link_check(const struct hold_link_view *view, const char *path, const char *wire,
-			    const char *target, bool *ret_is_read_only, struct error *err);
+			    bool *ret_is_read_only, struct error *err);
+
+/** The same for a device of a csi volume, which is no mount of the helper's: at @path its plugin has bound a
+ * block device of /dev.
+ *
+ * @use        the name for this use, MH_CSI_PUBLISH_RO or _RW
+ * @ret_device "/dev/NAME": a later change of @path changes nothing */
+enum status hold_device_check(const struct hold_link_view *view, const char *path, const char *wire,
+			      const char *use, char ret_device[static PATH_MAX], struct error *err);
+
+/** Returns whether the kernel shows at @path no device, or another one than @known; sets an empty @known.
+ * False if the table cannot be read. */
+bool hold_device_is_other(const struct hold_link_view *view, const char *path, char known[static PATH_MAX]);
+
+/** hold_device_is_other(), as this process sees the machine. */
+bool hold_device_is_gone(const char *stage_dir, const char *path, char known[static PATH_MAX]);
 
 /** Makes the path at which the mount helper publishes the first volume of allocation @alloc_id, from root's
  * setting and the id, never from a node's report. False for an invalid id, or a path that is too long. */
 bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[static PATH_MAX]);
 
-/** hold_link_check() of the first volume of @alloc, as this process sees the machine. */
+/** Makes the path at which @plugin binds the device of the first volume of @alloc. False for an invalid id,
+ * or a path that is too long. */
+bool hold_device_path(const char *stage_dir, const char *plugin, const Holdfast__V1__Allocation *alloc,
+		      char ret[static PATH_MAX]);
+
+struct hold_published {
+	bool is_read_only;
+	char path[PATH_MAX]; /* where a link has to lead */
+};
+
+/** hold_link_check() or hold_device_check() of the first volume of @alloc, as this process sees the machine.
+ */
 enum status hold_publish_check(const char *publish_dir, const char *path,
-			       const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only,
+			       const Holdfast__V1__Allocation *alloc, struct hold_published *ret,
 			       struct error *err);
 
 /** Makes @folder/@name/mnt a link to @path, and replaces an existing link in one step. @folder is root's. If

@@ -123,11 +123,11 @@ void hold_link_remove(const struct hold_place *place)
 bool hold_is_gone(const char *path)
 {
 	struct statx stx = {.stx_mask = 0};
-	int r = sys_statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
-			  STATX_TYPE, &stx);
+	int r = sys_statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, 0,
+			  &stx);
 
 	if (r == -ENOENT)
 		return true;
-	return r == 0 && S_ISDIR(stx.stx_mode) && (stx.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) &&
+	return r == 0 && (stx.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) &&
 	       !(stx.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }

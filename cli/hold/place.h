@@ -44,6 +44,6 @@ bool hold_link_read(const struct hold_place *place, char ret[static PATH_MAX]);
 /** Removes the link, so that no process begins to use the volume. Without a link this does nothing. */
 void hold_link_remove(const struct hold_place *place);
 
-/** Returns whether the kernel reports that nothing is mounted at the folder @path, or that nothing exists
+/** Returns whether the kernel reports that nothing is mounted at @path, or that nothing exists
  * there. False if the path cannot be looked at. Never waits for the file system. */
 bool hold_is_gone(const char *path);

@@ -24,17 +24,25 @@ static void give_up(struct holder *holder, const struct error *err)
 	holder->is_over = true;
 }
 
-static bool is_mount_gone(const struct holder *holder)
+static bool is_device(const struct holder *holder)
 {
-	return holder->path[0] != '\0' && hold_is_gone(holder->path);
+	return holder->alloc->volumes[0]->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
 }
 
-/* Makes the path from root's file and the id; never takes it from the node's report. A device is where the
- * CSI plugin has bound it, which `volume link` checks by the volume's name. */
-static bool find_path(struct holder *holder, const Holdfast__V1__Allocation *alloc)
+static bool is_mount_gone(struct holder *holder)
 {
-	if (holder->alloc->volumes[0]->attachment_mode == HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE)
-		return str_copy(holder->path, sizeof(holder->path), alloc->published[0]->path) == 0;
+	if (is_device(holder))
+		return holder->path[0] && hold_device_is_gone(stage_dir(), holder->path, holder->device);
+	return holder->path[0] && hold_is_gone(holder->path);
+}
+
+/* Makes the path from root's file and what the server has; never takes it from the node's report. */
+static bool find_path(struct holder *holder, const Holdfast__V1__GetAllocationResponse *answer)
+{
+	const Holdfast__V1__Claim *claim = hold_live_claim(answer->claims, answer->n_claims);
+
+	if (is_device(holder))
+		return claim && hold_device_path(stage_dir(), claim->plugin_id, holder->alloc, holder->path);
 	return hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path);
 }
 
@@ -53,7 +61,7 @@ static enum hold_event classify_get(struct holder *holder, const ProtobufCMessag
 	event = hold_classify_get(answer);
 	if (event != HOLD_RUNNING)
 		return event;
-	if (!find_path(holder, answer->allocation))
+	if (!find_path(holder, answer))
 		return HOLD_LOST;
 	return is_mount_gone(holder) ? HOLD_UNMOUNTED : HOLD_RUNNING;
 }
@@ -233,6 +241,7 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");
 	TRY(holder->keeper->save(holder, &note, err));
 	holder->note = note;
+	holder->device[0] = '\0';
 	holder->is_shared = false; /* users of the one before have lost it */
 	message_freep(&holder->last);
 	holder->last = NULL;

@@ -44,12 +44,12 @@ WRAPPED(bool, hold_is_gone, const char *path)
 }
 
 WRAPPED(enum status, hold_publish_check, const char *publish_dir, const char *path,
-	const Holdfast__V1__Allocation *alloc, bool *ret_is_read_only, struct error *err)
+	const Holdfast__V1__Allocation *alloc, struct hold_published *ret, struct error *err)
 {
 	assert_string_equal(publish_dir, PUBLISH_DIR);
 	assert_string_equal(alloc->volumes[0]->source, "db");
 	(void)str_copy(kernel.checked, sizeof(kernel.checked), path);
-	*ret_is_read_only = kernel.is_read_only;
+	ret->is_read_only = kernel.is_read_only;
 	return kernel.is_another ? error_set(err, STATUS_FAILED_PRECONDITION, 0, "another volume is mounted")
 				 : STATUS_OK;
 }

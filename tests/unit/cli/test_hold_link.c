@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 #include "hold/link.h"
+#include "model/volume.h"
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -17,7 +18,6 @@
 
 #define WIRE "db-0123456789abcdef"
 #define ALLOC "01890000-0000-7000-8000-000000000001"
-#define STAGED "/run/hf/stage/" WIRE
 #define BOUND "/run/hf/stage/.csi/plug/" WIRE /* by a plugin */
 #define PUBLISHED "/run/hf/publish/" ALLOC
 
@@ -26,6 +26,8 @@ enum { ROOT, HELPER, OTHER };
 static char root[TEMP_DIR_SIZE];
 static int root_fd = -1;
 static struct mountinfo table = {.fd = -1};
+static struct hold_link_view view = {
+	.table = &table, .publish_dir = "/run/hf/publish", .stage_dir = "/run/hf/stage"};
 static uid_t forced_uid; /* of every folder that is called as this one */
 static ino_t forced_ino;
 
@@ -67,6 +69,17 @@ static void force_owner(const char *path, uid_t uid)
 	forced_uid = uid;
 }
 
+/* As the helper marks a publish. */
+static void mark(const char *slot, const char *wire)
+{
+	char path[TEMP_PATH_SIZE];
+
+	assert_true(str_format(path, sizeof(path), "run/hf/publish/" ALLOC "/.%s", slot) > 0);
+	make(path, 0755);
+	assert_true(str_format(path, sizeof(path), "run/hf/publish/" ALLOC "/.%s/%s", slot, wire) > 0);
+	make(path, 0755);
+}
+
 static int set_up(void **state)
 {
 	temp_dir_make(root);
@@ -76,7 +89,10 @@ static int set_up(void **state)
 	make("run/hf/publish", 0711);
 	make("run/other", 0755);
 	make("run/links", 0755);
+	make("run/hf/publish/" ALLOC, 0755);
+	mark("0", WIRE);
 	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	view.root_fd = root_fd;
 	forced_ino = 0;
 	return root_fd < 0 ? -1 : 0;
 }
@@ -100,23 +116,32 @@ static void set_table(const char *text)
 	assert_true(table.fd >= 0);
 }
 
+static void expect_words(const struct error *err, const char *words)
+{
+	if (words && !strstr(err->msg, words))
+		fail_msg("'%s' is not in '%s'", words, err->msg);
+}
+
 static bool is_read_only;
 
-static enum status check_target(const char *path, const char *target, const char *words)
+static enum status check(const char *path, const char *words)
 {
 	struct error err = {.msg = ""};
-	const struct hold_link_view view = {
-		.table = &table, .root_fd = root_fd, .publish_dir = "/run/hf/publish"};
-	enum status status = hold_link_check(&view, path, WIRE, target, &is_read_only, &err);
+	enum status status = hold_link_check(&view, path, WIRE, &is_read_only, &err);
 
-	if (words && !strstr(err.msg, words))
-		fail_msg("'%s' is not in '%s'", words, err.msg);
+	expect_words(&err, words);
 	return status;
 }
 
-static enum status check(const char *path, bool is_device, const char *words)
+static char device[PATH_MAX];
+
+static enum status check_device(const char *path, const char *use, const char *words)
 {
-	return check_target(path, is_device ? MH_CSI_PUBLISH_RW : NULL, words);
+	struct error err = {.msg = ""};
+	enum status status = hold_device_check(&view, path, WIRE, use, device, &err);
+
+	expect_words(&err, words);
+	return status;
 }
 
 #define LINE(device, shown, point) \
@@ -125,18 +150,10 @@ static enum status check(const char *path, bool is_device, const char *words)
 
 TEST_FIXTURE(the_volume_itself_is_given, set_up, tear_down)
 {
-	static const char *const staged[] = {STAGED, BOUND "/ro-publish", BOUND "/rw-publish"};
-	char text[1000];
-
-	for (size_t i = 0; i < ARRAY_SIZE(staged); i++) {
-		assert_true(str_format(text, sizeof(text), HOST "41 28 0:50 / %s rw - tmpfs t rw\n%s",
-				       staged[i], LINE("0:50", "/", PUBLISHED "/0")) > 0);
-		set_table(text);
-		assert_int_equal(check(PUBLISHED "/0", false, NULL), STATUS_OK);
-	}
-	/* a directory of the host */
-	set_table(HOST LINE("8:1", "/srv/data", STAGED) LINE("8:1", "/srv/data", PUBLISHED "/31"));
-	assert_int_equal(check(PUBLISHED "/31", false, NULL), STATUS_OK);
+	set_table(HOST LINE("0:50", "/", PUBLISHED "/0") LINE("8:1", "/srv/data", PUBLISHED "/31"));
+	assert_int_equal(check(PUBLISHED "/0", NULL), STATUS_OK);
+	mark("31", WIRE);
+	assert_int_equal(check(PUBLISHED "/31", NULL), STATUS_OK);
 }
 
 TEST_FIXTURE(a_path_that_the_helper_does_not_make_is_not_given, set_up, tear_down)
@@ -156,72 +173,44 @@ TEST_FIXTURE(a_path_that_the_helper_does_not_make_is_not_given, set_up, tear_dow
 		"/run/hf/publish/../publish/" ALLOC "/0",
 		"/run/hf/publish/01890000-0000-7000-8000-00000000000g/0",
 		"/" ALLOC "/0",
-		STAGED,
-		STAGED "/rw-publish",
+		BOUND "/rw-publish",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		char text[2000];
 
 		/* even if it were mounted just there */
-		assert_true(str_format(text, sizeof(text),
-				       HOST LINE("0:50", "/", STAGED) "42 28 0:50 / %s rw - ext4 x rw\n",
+		assert_true(str_format(text, sizeof(text), HOST "42 28 0:50 / %s rw - ext4 x rw\n",
 				       paths[i][0] ? paths[i] : "/x") > 0);
 		set_table(text);
-		if (check(paths[i], false, "no path that the mount helper makes") !=
-		    STATUS_FAILED_PRECONDITION)
+		if (check(paths[i], "no path that the mount helper makes") != STATUS_FAILED_PRECONDITION)
 			fail_msg("'%s' is given", paths[i]);
 	}
 }
 
+/* What a plugin stages, and where, shows nothing: an agent has it mount any volume in its own folder. */
 TEST_FIXTURE(another_volume_is_not_given, set_up, tear_down)
 {
-	static const char *const tables[] = {
-		/* of another name */
-		HOST LINE("0:50", "/", "/run/hf/stage/db-0123456789abcdee") LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("0:50", "/", STAGED "x") LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("0:50", "/", BOUND "/staging") LINE("0:50", "/", PUBLISHED "/0"),
-		/* where the helper makes no folder of a plugin */
-		HOST LINE("0:50", "/", STAGED "/rw-publish") LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("0:50", "/", "/run/hf/stage/csi/plug/" WIRE "/rw-publish")
-			LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("0:50", "/", "/run/hf/stage/.csi/" WIRE "/rw-publish")
-			LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("0:50", "/", "/run/hf/stage/.csi/.plug/" WIRE "/rw-publish")
-			LINE("0:50", "/", PUBLISHED "/0"),
-		/* another device, and another directory of the same */
-		HOST LINE("0:51", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("1:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"),
-		HOST LINE("8:1", "/srv/data", STAGED) LINE("8:1", "/srv", PUBLISHED "/0"),
-		/* what lies above it is what a service would get */
-		HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0")
-			LINE("0:60", "/", PUBLISHED "/0"),
-		/* a folder of that name that is not the helper's */
-		HOST LINE("0:50", "/", "/run/other/x/" WIRE) LINE("0:50", "/", PUBLISHED "/0"),
-	};
+	char path[TEMP_PATH_SIZE];
 
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
-		set_table(tables[i]);
-		if (check(PUBLISHED "/0", false, "another volume is mounted there") !=
-		    STATUS_FAILED_PRECONDITION)
-			fail_msg("table %zu", i);
-	}
-}
-
-TEST_FIXTURE(a_stage_tree_of_another_owner_is_not_believed, set_up, tear_down)
-{
-	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"));
-	force_owner("run/hf/stage", OTHER);
-	assert_int_equal(check(PUBLISHED "/0", false, "another volume"), STATUS_FAILED_PRECONDITION);
-	force_owner("run/hf/publish", OTHER);
-	assert_int_equal(check(PUBLISHED "/0", false, "another volume"), STATUS_FAILED_PRECONDITION);
+	set_table(HOST LINE("0:50", "/", "/run/hf/stage/" WIRE) LINE("0:50", "/", BOUND "/rw-publish")
+			  LINE("0:50", "/", PUBLISHED "/1") LINE("0:50", "/", PUBLISHED "/2"));
+	assert_int_equal(check(PUBLISHED "/1", "another volume is mounted there"),
+			 STATUS_FAILED_PRECONDITION);
+	mark("1", "db-0123456789abcdee");
+	assert_int_equal(check(PUBLISHED "/1", "another volume is mounted there"),
+			 STATUS_FAILED_PRECONDITION);
+	make("run/hf/publish/" ALLOC "/.2", 0755);
+	temp_dir_path(path, root, "run/hf/publish/" ALLOC "/.2/" WIRE);
+	assert_int_equal(symlink("../.0/" WIRE, path), 0);
+	assert_int_equal(check(PUBLISHED "/2", "another volume is mounted there"),
+			 STATUS_FAILED_PRECONDITION);
 }
 
 TEST_FIXTURE(nothing_is_given_that_is_not_mounted, set_up, tear_down)
 {
-	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/1"));
-	assert_int_equal(check(PUBLISHED "/0", false, "nothing is mounted there"),
-			 STATUS_FAILED_PRECONDITION);
+	set_table(HOST LINE("0:50", "/", PUBLISHED "/1"));
+	assert_int_equal(check(PUBLISHED "/0", "nothing is mounted there"), STATUS_FAILED_PRECONDITION);
 }
 
 TEST_FIXTURE(a_tree_that_others_can_change_is_not_followed, set_up, tear_down)
@@ -229,60 +218,141 @@ TEST_FIXTURE(a_tree_that_others_can_change_is_not_followed, set_up, tear_down)
 	static const char *const folders[] = {"run", "run/hf", "run/hf/publish"};
 	char from[TEMP_PATH_SIZE], to[TEMP_PATH_SIZE];
 
-	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"));
+	set_table(HOST LINE("0:50", "/", PUBLISHED "/0"));
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		set_mode(folders[i], 0775);
-		assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+		assert_int_equal(check(PUBLISHED "/0", "can write there"), STATUS_FAILED_PRECONDITION);
 		set_mode(folders[i], 01757);
-		assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+		assert_int_equal(check(PUBLISHED "/0", "can write there"), STATUS_FAILED_PRECONDITION);
 		set_mode(folders[i], 0755);
 	}
 	force_owner("run/hf", HELPER);
-	assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(PUBLISHED "/0", "can write there"), STATUS_FAILED_PRECONDITION);
 	forced_ino = 0;
 	assert_int_equal(rename(temp_dir_path(from, root, "run/hf"), temp_dir_path(to, root, "run/moved")),
 			 0);
 	assert_int_equal(symlink("moved", from), 0);
-	assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(PUBLISHED "/0", "can write there"), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(unlink(from), 0);
+}
+
+#define DEV(name, point) "44 28 0:5 " name " " point " rw - devtmpfs udev rw\n"
+
+static void make_block_device(const char *name)
+{
+	char path[TEMP_PATH_SIZE];
+
+	make("sys", 0755);
+	make("sys/class", 0755);
+	make("sys/class/block", 0755);
+	assert_true(str_format(path, sizeof(path), "%s/sys/class/block/%s", root, name) > 0);
+	assert_int_equal(symlink("../../devices", path), 0);
+}
+
+TEST_FIXTURE(a_device_is_linked_as_its_plugin_has_bound_it, set_up, tear_down)
+{
+	make_block_device("cciss!c0d0");
+	set_table(HOST DEV("/loop0", BOUND "/ro-publish") DEV("/cciss/c0d0", BOUND "/ro-publish"));
+	assert_int_equal(check_device(BOUND "/ro-publish", MH_CSI_PUBLISH_RO, NULL), STATUS_OK);
+	assert_string_equal(device, "/dev/cciss/c0d0");
 }
 
 TEST_FIXTURE(only_a_device_bound_by_the_plugin_is_accepted, set_up, tear_down)
 {
-	set_table(HOST LINE("0:5", "/loop0", BOUND "/rw-publish"));
-	assert_int_equal(check(BOUND "/rw-publish", true, NULL), STATUS_OK);
-	assert_int_equal(check_target(BOUND "/ro-publish", MH_CSI_PUBLISH_RO, "nothing is mounted there"),
+	static const char *const paths[] = {BOUND,
+					    BOUND "/staging",
+					    BOUND "/ro-publish",
+					    "/run/hf/stage/.csi/plug/other/rw-publish",
+					    "/run/hf/stage/.csi/.plug/" WIRE "/rw-publish",
+					    "/run/hf/stage/csi/plug/" WIRE "/rw-publish",
+					    "/run/hf/stage/.csi/" WIRE "/rw-publish",
+					    "/run/other/.csi/plug/" WIRE "/rw-publish",
+					    "/run/hf/stage/" WIRE "/rw-publish",
+					    "/rw-publish",
+					    "/dev/loop0",
+					    PUBLISHED "/0"};
+
+	make_block_device("loop0");
+	set_table(HOST DEV("/loop0", BOUND "/rw-publish"));
+	assert_int_equal(check_device(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, NULL), STATUS_OK);
+	assert_int_equal(check_device(BOUND "/ro-publish", MH_CSI_PUBLISH_RO, "nothing is mounted there"),
 			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check(BOUND, true, "no path that"), STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check(BOUND "/staging", true, "no path that"), STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check("/run/hf/stage/.csi/plug/other/rw-publish", true, "no path that"),
-			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check(STAGED "/rw-publish", true, "no path that"), STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check("/dev/loop0", true, "no path that"), STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check(PUBLISHED "/0", true, "no path that"), STATUS_FAILED_PRECONDITION);
-	force_owner("run/hf/stage", OTHER); /* a folder of a user, who has a file system of its own there */
-	assert_int_equal(check(BOUND "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
-	forced_ino = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (check_device(paths[i], MH_CSI_PUBLISH_RW, "no path that") != STATUS_FAILED_PRECONDITION)
+			fail_msg("'%s' is given", paths[i]);
 	set_mode("run/hf/stage", 0770);
-	assert_int_equal(check(BOUND "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check_device(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, "can write there"),
+			 STATUS_FAILED_PRECONDITION);
 }
 
-/* The path is the node's word: it must not make a reader a writer. */
-TEST_FIXTURE(a_reader_gets_no_device_that_was_bound_for_writers, set_up, tear_down)
+/* An agent names any volume of the plugin, and any target in the plugin's folder. */
+TEST_FIXTURE(only_block_devices_of_dev_are_given, set_up, tear_down)
 {
-	set_table(HOST LINE("0:5", "/loop0", BOUND "/rw-publish") LINE("0:5", "/loop0", BOUND "/ro-publish"));
-	assert_int_equal(check_target(BOUND "/ro-publish", MH_CSI_PUBLISH_RO, NULL), STATUS_OK);
-	assert_int_equal(check_target(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, NULL), STATUS_OK);
-	assert_int_equal(check_target(BOUND "/rw-publish", MH_CSI_PUBLISH_RO, "no path that"),
-			 STATUS_FAILED_PRECONDITION);
-	assert_int_equal(check_target(BOUND "/ro-publish", MH_CSI_PUBLISH_RW, "no path that"),
-			 STATUS_FAILED_PRECONDITION);
+	static const char *const tables[] = {
+		LINE("8:17", "/", BOUND "/rw-publish"),	     /* a file system */
+		LINE("8:17", "/loop0", BOUND "/rw-publish"), /* a node in it */
+		DEV("/mem", BOUND "/rw-publish"),	     /* of characters */
+		DEV("/", BOUND "/rw-publish"),		     /* all of them */
+		DEV("/loop0//deleted", BOUND "/rw-publish"), /* whose name another one may have */
+		DEV("/../loop0", BOUND "/rw-publish"),
+		DEV("/loop0", BOUND "/rw-publish") LINE("8:17", "/", BOUND "/rw-publish"),
+	};
+	char text[1000];
+
+	make_block_device("loop0");
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		assert_true(str_format(text, sizeof(text), HOST "%s", tables[i]) > 0);
+		set_table(text);
+		if (check_device(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, "no block device of /dev") !=
+		    STATUS_FAILED_PRECONDITION)
+			fail_msg("table %zu", i);
+	}
+}
+
+/* What lies on its folders decides what the name leads to. */
+TEST_FIXTURE(a_device_that_is_covered_is_not_given, set_up, tear_down)
+{
+	static const char *const folders[] = {BOUND, "/run/hf/stage/.csi/plug", "/run/hf/stage/.csi"};
+	char text[1000];
+	char known[PATH_MAX] = "";
+
+	make_block_device("loop0");
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		assert_true(str_format(text, sizeof(text),
+				       HOST DEV("/loop0", BOUND "/rw-publish") LINE("8:17", "/", "%s"),
+				       folders[i]) > 0);
+		set_table(text);
+		assert_int_equal(check_device(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, "a mount covers it"),
+				 STATUS_FAILED_PRECONDITION);
+		assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	}
+	set_table(HOST LINE("8:17", "/", "/run/hf/stage") DEV("/loop0", BOUND "/rw-publish"));
+	assert_int_equal(check_device(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, NULL), STATUS_OK);
+}
+
+TEST_FIXTURE(a_device_is_gone_when_it_is_unmounted_or_another_one, set_up, tear_down)
+{
+	char known[PATH_MAX] = "";
+
+	set_table(HOST DEV("/loop0", BOUND "/rw-publish"));
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	assert_string_equal(known, "/loop0");
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	set_table(HOST DEV("/loop1", BOUND "/rw-publish"));
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	set_table(HOST LINE("8:1", "/loop0", BOUND "/rw-publish"));
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	set_table(HOST);
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	set_table("nonsense\n"); /* nobody knows */
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	assert_true(hold_device_is_gone("/nothing", "/nothing/.csi/plug/" WIRE "/rw-publish", known));
 }
 
 TEST_FIXTURE(a_table_that_cannot_be_read_gives_nothing, set_up, tear_down)
 {
-	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0") "nonsense\n");
-	assert_int_equal(check(PUBLISHED "/0", false, "read the mount table"), STATUS_FAILED_PRECONDITION);
+	set_table(HOST LINE("0:50", "/", PUBLISHED "/0") "nonsense\n");
+	assert_int_equal(check(PUBLISHED "/0", "read the mount table"), STATUS_FAILED_PRECONDITION);
 }
 
 TEST_FIXTURE(the_link_is_made_replaced_and_taken, set_up, tear_down)
@@ -312,10 +382,9 @@ TEST_FIXTURE(the_link_is_made_replaced_and_taken, set_up, tear_down)
 TEST_FIXTURE(a_publish_tree_that_roots_setting_does_not_name_is_not_followed, set_up, tear_down)
 {
 	make("run/other/publish", 0711);
-	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", "/run/other/publish/" ALLOC "/0"));
-	assert_int_equal(
-		check("/run/other/publish/" ALLOC "/0", false, "no path that the mount helper makes"),
-		STATUS_FAILED_PRECONDITION);
+	set_table(HOST LINE("0:50", "/", "/run/other/publish/" ALLOC "/0"));
+	assert_int_equal(check("/run/other/publish/" ALLOC "/0", "no path that the mount helper makes"),
+			 STATUS_FAILED_PRECONDITION);
 }
 
 TEST_FIXTURE(a_file_system_is_read_only_by_its_superblock_and_not_by_a_flag_of_a_mount, set_up, tear_down)
@@ -328,14 +397,11 @@ TEST_FIXTURE(a_file_system_is_read_only_by_its_superblock_and_not_by_a_flag_of_a
 	char text[1000];
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		assert_true(str_format(text, sizeof(text),
-				       HOST
-				       "41 28 0:50 / %s %s - ext4 t %s\n40 28 0:50 / %s/0 %s - ext4 t %s\n",
-				       STAGED, rows[i].flags, rows[i].super, PUBLISHED, rows[i].flags,
-				       rows[i].super) > 0);
+		assert_true(str_format(text, sizeof(text), HOST "40 28 0:50 / %s/0 %s - ext4 t %s\n",
+				       PUBLISHED, rows[i].flags, rows[i].super) > 0);
 		set_table(text);
 		is_read_only = !rows[i].is_read_only;
-		assert_int_equal(check(PUBLISHED "/0", false, NULL), STATUS_OK);
+		assert_int_equal(check(PUBLISHED "/0", NULL), STATUS_OK);
 		assert_int_equal(is_read_only, rows[i].is_read_only);
 	}
 }
@@ -349,6 +415,28 @@ TEST(a_publish_path_is_made_of_roots_folder_and_an_id)
 	assert_false(hold_publish_path("/run/hf/publish", "..", path));
 	assert_false(hold_publish_path("/run/hf/publish", "", path));
 	assert_false(hold_publish_path("/run/hf/publish", ALLOC "/../..", path));
+}
+
+TEST(a_devices_path_is_made_of_roots_folder_and_ids)
+{
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest request = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *requests[] = {&request};
+	char wire[WIRE_VOLUME_SIZE], path[PATH_MAX], expected[PATH_MAX];
+
+	alloc.volumes = requests;
+	alloc.n_volumes = 1;
+	request.source = (char *)(uintptr_t) "db";
+	volume_wire_name("default", "db", wire);
+	assert_true(hold_device_path("/run/hf/stage", "plug", &alloc, path));
+	assert_true(str_format(expected, sizeof(expected), "/run/hf/stage/.csi/plug/%s/rw-publish", wire) >
+		    0);
+	assert_string_equal(path, expected);
+	request.read_only = true;
+	assert_true(hold_device_path("/run/hf/stage", "plug", &alloc, path));
+	assert_non_null(strstr(path, "/ro-publish"));
+	assert_false(hold_device_path("/run/hf/stage", "..", &alloc, path));
+	assert_false(hold_device_path("/run/hf/stage", "", &alloc, path));
 }
 
 TEST_FIXTURE(a_folder_of_others_is_refused, set_up, tear_down)

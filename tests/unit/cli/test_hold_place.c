@@ -111,7 +111,9 @@ TEST(a_missing_or_unmounted_path_counts_as_gone)
 	assert_false(hold_is_gone("/proc"));
 	assert_true(hold_is_gone(folder));
 	assert_true(hold_is_gone("/tmp/hold-place-nothing"));
-	assert_false(hold_is_gone("/dev/null"));   /* a device that is there */
+	assert_int_equal(hold_link_make(&place, "/", NULL), STATUS_OK);
+	assert_true(hold_is_gone(place.link)); /* what it leads to is none of it */
+	assert_true(hold_is_gone("/etc/passwd"));
 	assert_false(hold_is_gone("/dev/null/x")); /* cannot be looked at */
 }
 

@@ -5,7 +5,9 @@
 #include "unit.h"
 
 #include "call/connect.h"
+#include "hold/link.h"
 #include "hold/unit.h"
+#include "model/volume.h"
 
 #include <signal.h>
 #include <sys/socket.h>
@@ -26,6 +28,17 @@ static bool mount_is_gone;
 
 WRAPPED(bool, hold_is_gone, const char *path)
 {
+	return mount_is_gone;
+}
+
+static char device_path[PATH_MAX];
+
+WRAPPED(bool, hold_device_is_gone, const char *stage_dir, const char *path, char *known)
+{
+	assert_string_equal(stage_dir, "/stage");
+	assert_true(known[0] == '\0' || str_eq(known, "/loop0"));
+	(void)str_copy(known, PATH_MAX, "/loop0");
+	(void)str_copy(device_path, PATH_MAX, path);
 	return mount_is_gone;
 }
 
@@ -55,12 +68,14 @@ static int end(void **state)
 }
 
 static uint32_t wait_ms;
+static Holdfast__V1__AttachmentMode attachment_mode;
 
 /* Runs until the hold ends. Returns its outcome; the error's text has to contain @text. */
 static enum hold_outcome hold(const char *text)
 {
 	struct invocation inv = {.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
-	Holdfast__V1__VolumeRequest volume = V1(volume_request, .source = (char *)(uintptr_t) "db"),
+	Holdfast__V1__VolumeRequest volume = V1(volume_request, .source = (char *)(uintptr_t) "db",
+						.attachment_mode = attachment_mode),
 				    *volumes = &volume;
 	Holdfast__V1__Allocation alloc = V1(allocation, .volumes = &volumes, .n_volumes = 1);
 	struct hold_unit unit = {
@@ -139,6 +154,31 @@ TEST_FIXTURE(a_mount_that_is_gone_is_not_held, run_setup, NULL)
 	mount_is_gone = true;
 	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
 	mount_is_gone = false;
+	expect_note(true, true);
+}
+
+/* Where it is, the server's claim decides, and not the node's report. */
+TEST_FIXTURE(a_device_is_where_the_servers_plugin_binds_it, run_setup, NULL)
+{
+	char path[PATH_MAX];
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name("default", "db", wire);
+	assert_true(str_format(path, sizeof(path), "/stage/.csi/ebs/%s/rw-publish", wire) > 0);
+	assert_int_equal(setenv("HOLDFAST_STAGE_DIR", "/stage", 1), 0);
+	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
+	mount_is_gone = true;
+	will_answer(0, "Allocations.Run", PENDING);
+	will_answer(
+		1, "Allocations.Get",
+		"{\"allocation\": {\"id\": \"a\", \"client_status\": \"RUNNING\", \"published\": [{\"path\": "
+		"\"/stage/.csi/cheap/x/rw-publish\"}]}, \"index\": \"3\", \"claims\": [{\"plugin_id\": "
+		"\"old\", \"state\": \"FREED\"}, {\"plugin_id\": \"ebs\", \"state\": \"TAKEN\"}]}");
+	will_answer(2, "Allocations.Stop", "{}");
+	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
+	assert_string_equal(device_path, path);
+	mount_is_gone = false;
+	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__ATTACHMENT_MODE_UNSPECIFIED;
 	expect_note(true, true);
 }
 
