@@ -477,8 +477,17 @@ static void read_state(const json_t *json, struct container *ret)
 	str_copy_text(ret->error, sizeof(ret->error), text_at(state, "Error"));
 }
 
-enum status container_read(const json_t *json, const char *alloc_id, const char *task, struct container *ret,
-			   struct error *err)
+/* Nodes may share an engine, each with a driver of its own. */
+static bool is_of_node(const struct settings *settings, const json_t *labels)
+{
+	char node[ORDER_CLUSTER_SIZE + ORDER_NODE_SIZE];
+
+	return str_format(node, sizeof(node), "%s/%s", settings->cluster, settings->node_id) > 0 &&
+	       str_eq(text_at(labels, LABEL_NODE), node);
+}
+
+enum status container_read(const struct settings *settings, const json_t *json, const char *alloc_id,
+			   const char *task, struct container *ret, struct error *err)
 {
 	const json_t *labels = json_object_get(json_object_get(json, "Config"), "Labels");
 	struct container container = {.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED};
@@ -486,7 +495,8 @@ enum status container_read(const json_t *json, const char *alloc_id, const char 
 	if (!json_is_object(json_object_get(json, "State")) || !container_is_id(text_at(json, "Id")))
 		return error_set(err, STATUS_INTERNAL, 0,
 				 "the engine describes a container without id or state");
-	if (!str_eq(text_at(labels, LABEL_ALLOC), alloc_id) || !str_eq(text_at(labels, LABEL_TASK), task) ||
+	if (!is_of_node(settings, labels) || !str_eq(text_at(labels, LABEL_ALLOC), alloc_id) ||
+	    !str_eq(text_at(labels, LABEL_TASK), task) ||
 	    str_copy(container.nonce, sizeof(container.nonce), text_at(labels, LABEL_NONCE)) < 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "another program made a container with the name of task '%s' of allocation "

@@ -75,9 +75,9 @@ struct container {
 };
 
 /** Read the answer of GET /containers/NAME/json. STATUS_INTERNAL for nonsense, STATUS_FAILED_PRECONDITION
- * when it is not of this driver, or of another task. */
-enum status container_read(const json_t *json, const char *alloc_id, const char *task, struct container *ret,
-			   struct error *err);
+ * when it is not of this node's driver, or of another task. */
+enum status container_read(const struct settings *settings, const json_t *json, const char *alloc_id,
+			   const char *task, struct container *ret, struct error *err);
 
 /** The health check of the container, as JSON; empty: it has no check. Borrowed of the engine's description.
  */

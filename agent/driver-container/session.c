@@ -197,7 +197,8 @@ static void on_found(enum status status, const struct error *err, const json_t *
 				session->alloc);
 		err = &own;
 	} else if (status == STATUS_OK) {
-		status = container_read(json, session->alloc, session->task, &container, &own);
+		status = container_read(session->driver->settings, json, session->alloc, session->task,
+					&container, &own);
 		err = &own;
 	}
 	if (status != STATUS_OK)

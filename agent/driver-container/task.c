@@ -336,7 +336,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 
 	op->inspected = json;
 	if (status == STATUS_OK) {
-		status = container_read(json, op->alloc, op->task, &container, &own);
+		status = container_read(op->driver->settings, json, op->alloc, op->task, &container, &own);
 		err = &own;
 	}
 	if (status == STATUS_OK || is_missing) {
@@ -827,7 +827,8 @@ static void on_holder(enum status status, const struct error *err, const json_t 
 	struct container holder;
 	struct error own;
 
-	if (status == STATUS_OK && container_read(json, op->alloc, "", &holder, &own) != STATUS_OK)
+	if (status == STATUS_OK &&
+	    container_read(op->driver->settings, json, op->alloc, "", &holder, &own) != STATUS_OK)
 		op_fail(op, &own);
 	else if (status != STATUS_OK && status != STATUS_NOT_FOUND)
 		op_fail(op, err);

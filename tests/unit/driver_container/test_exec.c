@@ -20,7 +20,8 @@
 #define HEAD "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
 
 static struct {
-	char last[256]; /* METHOD PATH */
+	char last[256];	  /* METHOD PATH */
+	const char *node; /* the label of the container */
 	engine_done_fn *done;
 	engine_data_fn *data;
 	void *userdata;
@@ -154,9 +155,10 @@ static void answer_last(void)
 
 	model.done = NULL;
 	if (str_starts_with(model.last, "GET /containers/"))
-		json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s}}}", "Id", "0123456789abcdef", "State",
-				 "Status", "running", "Config", "Labels", "dev.holdfast.alloc", ALLOC,
-				 "dev.holdfast.task", "web", "dev.holdfast.order", "00ff");
+		json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s}}}", "Id", "0123456789abcdef",
+				 "State", "Status", "running", "Config", "Labels", "dev.holdfast.alloc",
+				 ALLOC, "dev.holdfast.node", model.node, "dev.holdfast.task", "web",
+				 "dev.holdfast.order", "00ff");
 	else if (str_starts_with(model.last, "POST /containers/"))
 		json = json_pack("{s:s}", "Id", "0123456789abcdef");
 	else if (str_eq(model.last, EXEC))
@@ -179,9 +181,13 @@ UNIT_SETUP(begin, struct fixture, f)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	memset(&model, 0, sizeof(model));
+	model.node = "prod/node-1";
 	memset(&client, 0, sizeof(client));
 	folder_make(f->folder);
-	f->settings = (struct settings){.users = {"image"}, .engine_timeout_us = 5 * USEC_PER_SEC};
+	f->settings = (struct settings){.cluster = "prod",
+					.node_id = "node-1",
+					.users = {"image"},
+					.engine_timeout_us = 5 * USEC_PER_SEC};
 	f->driver.settings = &f->settings;
 	(void)snprintf(f->settings.engine_socket, sizeof(f->settings.engine_socket), "%s/e", f->folder);
 	(void)str_copy(address.sun_path, sizeof(address.sun_path), f->settings.engine_socket);
@@ -251,6 +257,35 @@ CASE(a_command_that_outlives_its_output_is_waited_for)
 			continue;
 		assert_int_equal(f->driver.n_sessions, 0);
 	}
+}
+
+/* Two nodes may share an engine. */
+CASE(a_container_of_another_node_is_not_entered_and_not_read)
+{
+	const Holdfast__Driver__V1__TaskLogsRequest logs =
+		PB(holdfast__driver__v1__task_logs_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+	const Holdfast__Driver__V1__TaskStatsRequest stats =
+		PB(holdfast__driver__v1__task_stats_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+	Holdfast__Driver__V1__ExecTaskRequest exec = HOLDFAST__DRIVER__V1__EXEC_TASK_REQUEST__INIT;
+	struct rpc_call *call = (struct rpc_call *)&client;
+
+	model.node = "other/node-1";
+	for (int i = 0; i < 3; i++) {
+		memset(&client, 0, sizeof(client));
+		if (i == 0)
+			exec_task(call, &exec.base, &f->driver);
+		else if (i == 1)
+			logs_stream.on_message(call, &logs.base, &f->driver);
+		else
+			stats_stream.on_message(call, &stats.base, &f->driver);
+		answer_last();
+		assert_true(client.has_ended);
+		assert_int_equal(client.status, STATUS_FAILED_PRECONDITION);
+		assert_null(model.done);
+		if (i > 0)
+			logs_stream.on_closed(call, &f->driver);
+	}
+	client.session = NULL;
 }
 
 CASE(a_command_that_runs_on_without_output_has_no_exit_status)

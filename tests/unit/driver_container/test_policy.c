@@ -688,7 +688,7 @@ TEST(a_plugin_gets_its_sockets_folder_its_staging_folder_and_a_umask)
 	assert_int_equal(json_object_set_new(body, "Config",
 					     json_pack("{s:O}", "Labels", json_object_get(body, "Labels"))),
 			 0);
-	assert_int_equal(container_read(body, ALLOC, "web", &container, &err), STATUS_OK);
+	assert_int_equal(container_read(&settings, body, ALLOC, "web", &container, &err), STATUS_OK);
 	assert_string_equal(container.plugin, "ebs");
 	assert_string_equal(container.plugin_socket, "csi.sock");
 	json_decref(body);
@@ -824,12 +824,13 @@ TEST(a_container_has_the_namespace_of_its_task)
 		"team-a");
 	empty(&s);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		cleanup(json_decrefp) json_t *json = json_pack(
-			"{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s}}}", "Id", ID, "State", "Status", "running",
-			"Config", "Labels", "dev.holdfast.alloc", ALLOC, "dev.holdfast.task", "web",
-			"dev.holdfast.order", "00ff", "dev.holdfast.namespace", rows[i].label);
+		cleanup(json_decrefp) json_t *json =
+			json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
+				  "Status", "running", "Config", "Labels", "dev.holdfast.alloc", ALLOC,
+				  "dev.holdfast.task", "web", "dev.holdfast.node", "prod/node-1",
+				  "dev.holdfast.order", "00ff", "dev.holdfast.namespace", rows[i].label);
 
-		assert_ok(container_read(json, ALLOC, "web", &container, NULL));
+		assert_ok(container_read(&settings, json, ALLOC, "web", &container, NULL));
 		assert_string_equal(container.namespace, rows[i].namespace);
 	}
 }
@@ -930,16 +931,17 @@ TEST(a_task_has_its_own_time_to_stop)
 		const char *label;
 		uint32_t ms;
 	} rows[] = {{"2500", 2500}, {"0", 0}, {"x", 10000}};
+	const struct settings settings = read_settings(IMAGE);
 	struct container container;
 	struct error err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		json_t *json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
+		json_t *json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
 					 "Status", "running", "Config", "Labels", "dev.holdfast.alloc", ALLOC,
-					 "dev.holdfast.task", "web", "dev.holdfast.order", "00ff",
-					 "dev.holdfast.stop_ms", rows[i].label);
+					 "dev.holdfast.node", "prod/node-1", "dev.holdfast.task", "web",
+					 "dev.holdfast.order", "00ff", "dev.holdfast.stop_ms", rows[i].label);
 
-		assert_int_equal(container_read(json, ALLOC, "web", &container, &err), STATUS_OK);
+		assert_int_equal(container_read(&settings, json, ALLOC, "web", &container, &err), STATUS_OK);
 		assert_int_equal(container.stop_ms, rows[i].ms);
 		json_decref(json);
 	}

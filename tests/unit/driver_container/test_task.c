@@ -775,6 +775,50 @@ static void start_late(struct fixture *f)
 	assert_int_equal(f->driver.n_operations, 1);
 }
 
+typedef void unary_fn(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
+
+static void expect_foreign(struct fixture *f, unary_fn *method, const ProtobufCMessage *request)
+{
+	memset(&answer, 0, sizeof(answer));
+	model.asked[0] = '\0';
+	method((struct rpc_call *)&answer, request, &f->driver);
+	await_answer(f);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_string_equal(model.asked, "GET " NAME "/json\n");
+}
+
+/* Two nodes may share an engine. */
+CASE(a_container_of_another_node_is_left_alone)
+{
+	const Holdfast__Driver__V1__WaitTaskRequest wait =
+		PB(holdfast__driver__v1__wait_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+	const Holdfast__Driver__V1__InspectTaskRequest inspect =
+		PB(holdfast__driver__v1__inspect_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+	const Holdfast__Driver__V1__SignalTaskRequest kill =
+		PB(holdfast__driver__v1__signal_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .signal = TEXT("SIGKILL"));
+	const Holdfast__Driver__V1__StopTaskRequest stop =
+		PB(holdfast__driver__v1__stop_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+	const Holdfast__Driver__V1__DestroyTaskRequest destroy =
+		PB(holdfast__driver__v1__destroy_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .force = true);
+
+	order_task(f, false);
+	f->driver.waits_max = 1;
+	model.status = "running";
+	assert_int_equal(json_object_set_new(json_object_get(model.body, "Labels"), "dev.holdfast.node",
+					     json_string("prod/node-2")),
+			 0);
+	expect_foreign(f, task_wait, &wait.base);
+	expect_foreign(f, task_inspect, &inspect.base);
+	expect_foreign(f, task_signal, &kill.base);
+	expect_foreign(f, task_stop, &stop.base);
+	expect_foreign(f, task_destroy, &destroy.base);
+	order_task(f, true);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(model.body);
+}
+
 /* The child of the test has other mounts than the order. */
 static void expect_compared_and_removed(struct fixture *f)
 {
@@ -933,10 +977,11 @@ static void answer_look(engine_done_fn *done, void *userdata, unsigned int alloc
 	char id[64];
 
 	(void)snprintf(id, sizeof(id), "0190a6f2-0000-7000-8000-%012u", alloc);
-	json = NON_NULL(json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
+	json = NON_NULL(json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s, s:s, s:s}}}", "Id", ID, "State",
 				  "Status", "running", "Config", "Labels", "dev.holdfast.alloc", id,
-				  "dev.holdfast.task", "web", "dev.holdfast.namespace", namespace,
-				  "dev.holdfast.order", "00ff", "dev.holdfast.stop_ms", "3600000"));
+				  "dev.holdfast.node", "prod/node-1", "dev.holdfast.task", "web",
+				  "dev.holdfast.namespace", namespace, "dev.holdfast.order", "00ff",
+				  "dev.holdfast.stop_ms", "3600000"));
 	model.done = NULL;
 	done(STATUS_OK, NULL, json, userdata);
 }
