@@ -195,9 +195,16 @@ static __attribute__((format(printf, 3, 4))) void op_refuse(struct op *op, enum 
 	op_fail(op, &err);
 }
 
+/* The file of another start of the task is in the place of this one's. */
 static void op_settle(struct op *op)
 {
-	if (op->is_started)
+	bool is_shared = false;
+	const struct op *other;
+
+	LIST_FOREACH (other, &op->driver->ops, link)
+		if (other != op && other->is_started && str_eq(other->name, op->name))
+			is_shared = true;
+	if (op->is_started && !is_shared)
 		pending_remove(op->driver->settings->state_dir, op->name);
 	op->is_started = false;
 }

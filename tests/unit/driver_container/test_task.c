@@ -365,7 +365,7 @@ static void stop(struct fixture *f, uint32_t timeout_ms)
 	await_answer(f);
 }
 
-static void order_task(struct fixture *f, bool is_restart)
+static void ask_task(struct fixture *f, bool is_restart)
 {
 	Holdfast__Driver__V1__StartTaskRequest start = HOLDFAST__DRIVER__V1__START_TASK_REQUEST__INIT;
 	Holdfast__Driver__V1__RestartTaskRequest restart = HOLDFAST__DRIVER__V1__RESTART_TASK_REQUEST__INIT;
@@ -378,6 +378,11 @@ static void order_task(struct fixture *f, bool is_restart)
 		task_restart((struct rpc_call *)&answer, &restart.base, &f->driver);
 	else
 		task_start((struct rpc_call *)&answer, &start.base, &f->driver);
+}
+
+static void order_task(struct fixture *f, bool is_restart)
+{
+	ask_task(f, is_restart);
 	await_answer(f);
 }
 
@@ -866,6 +871,26 @@ CASE(a_late_start_whose_task_has_ended_is_over)
 	assert_int_equal(f->driver.n_operations, 0);
 	assert_int_equal(count_pending(f), 0);
 	expect_trail(f, "res=failed code=ABORTED");
+}
+
+/* The engine has not answered the restart yet when the first start is found to have ended. */
+CASE(a_late_start_that_ends_leaves_the_file_of_the_restart)
+{
+	start_late(f);
+	ask_task(f, true);
+	while (!model.done || !str_starts_with(model.last, "POST " NAME "/start"))
+		if (model.done)
+			answer_last();
+		else
+			(void)sd_event_run(f->driver.event, USEC_PER_SEC);
+	model.done = NULL;
+	assert_int_equal(f->driver.n_operations, 2);
+	while (f->driver.n_operations > 1)
+		if (model.done)
+			answer_last();
+		else
+			(void)sd_event_run(f->driver.event, USEC_PER_SEC);
+	assert_int_equal(count_pending(f), 1);
 }
 
 CASE(a_late_start_of_another_boot_is_over)
