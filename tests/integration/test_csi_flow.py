@@ -256,6 +256,39 @@ class TestFlow(CsiTest):
             self.assertFalse(os.path.exists(published["path"]))
             self.delete(volume)
 
+    def test_a_unit_gets_its_device_and_nothing_in_its_place(self):
+        plugin_id = next(iter(self.PLUGINS))
+        volume, folder, holdfast = self.name(plugin_id), f"{PREFIX}/run/unit", f"{PREFIX}/bin/holdfast"
+        self.create(volume, plugin_id, attachment="block-device")
+        for path in (folder, f"{PREFIX}/etc/holdfast/volumes.d", "/run/holdfast-volumes"):
+            os.makedirs(path, exist_ok=True)
+        self.world.spec("holdfast/volumes.d/device.hcl", f'node = "{self.node.id}"\n' + csi_alloc(
+            "device", (volume, "single-node-writer", {"attachment_mode": '"block-device"'})))  # fmt: skip
+        env = os.environ | {"HOLDFAST_DEV_DIR": f"{PREFIX}/var/server", "STATE_DIRECTORY": folder, "RUNTIME_DIRECTORY": folder,
+                            "HOLDFAST_STAGE_DIR": f"{self.node.dir}/stage", "HOLDFAST_PUBLISH_DIR": f"{self.node.dir}/publish"}  # fmt: skip
+
+        def link():
+            return subprocess.run(["setpriv", "--bounding-set=-all", "--inh-caps=-all", holdfast, "volume", "link", "--", "device"],
+                                  env=env, stderr=subprocess.PIPE, text=True, check=False).stderr  # fmt: skip
+
+        with subprocess.Popen([holdfast, "volume", "hold", "--", "device"], env=env, stderr=subprocess.DEVNULL) as unit:
+            wait_for("the holder to have it", lambda: os.path.islink(f"{folder}/mnt"))
+            bound = os.readlink(f"{folder}/mnt")
+            device, = self.world.storage(plugin_id).devices(self.external(volume))
+            self.assertEqual(link(), "")
+            self.assertEqual(os.readlink("/run/holdfast-volumes/device/mnt"), device)
+            subprocess.run(["mount", "-t", "tmpfs", "other", os.path.dirname(bound)], check=True)
+            os.symlink("/etc/shadow", bound)
+            self.assertIn("a mount covers it", link())
+            subprocess.run(["umount", os.path.dirname(bound)], check=True)
+            subprocess.run(["umount", bound], check=True)
+            self.assertEqual(unit.wait(timeout=60), 80)
+        self.assertIn("does not report", link())
+        for alloc in self.world.json("alloc", "status")["allocations"]:
+            self.stop_alloc(alloc["id"])
+        self.wait_free(volume)
+        self.delete(volume)
+
     def test_secrets_arrive_where_they_belong_and_nowhere_else(self):
         for n, plugin_id in enumerate(self.PLUGINS):
             volume, alloc, secret = self.name(plugin_id), self.alloc_id(n), f"hunter2-{plugin_id}"
