@@ -209,10 +209,11 @@ bool hold_device_is_other(const struct hold_link_view *view, const char *path, c
 
 	if (mountinfo_each(view->table, visit_path, &search) < 0)
 		return false;
-	if (!search.had || search.is_covered || !search.is_dev)
+	if (!search.had || search.is_covered)
 		return true;
 	if (known[0])
-		return !str_eq(known, search.root);
+		return !search.is_dev || !str_eq(known, search.root);
+	/* if it is no device, `volume link` reports that */
 	(void)str_copy(known, PATH_MAX, search.root);
 	return false;
 }
