@@ -98,6 +98,19 @@ bool claim_is_live(const struct claim *claim)
 	return claim->state != CLAIM_FREED;
 }
 
+bool claim_is_on_storage(const struct claim *claim, const struct volume *volume)
+{
+	char source[VOLUME_SOURCE_HEX_SIZE];
+
+	if (!str_eq(claim->plugin_id, volume->plugin_id) ||
+	    (volume->type == VOLUME_NATIVE && !str_eq(claim->profile, volume->profile)))
+		return false;
+	if (claim->external_id[0] == '\0' || str_eq(claim->external_id, volume->external_id))
+		return true;
+	volume_source_hex(volume, source);
+	return str_eq(claim->external_id, source);
+}
+
 /* Cuts a text that is too long: it is for people, not a name. */
 static void note_text(char *dst, size_t size, const char *text)
 {

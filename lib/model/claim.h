@@ -156,6 +156,9 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 /** Does the claim keep others from the volume? True in every state before CLAIM_FREED. */
 bool claim_is_live(const struct claim *claim);
 
+/** Is @claim on the storage that @volume has now, as far as the claim's is known? */
+bool claim_is_on_storage(const struct claim *claim, const struct volume *volume);
+
 /** Is it held by a machine that its node is no longer? A session in @boot_id cannot speak for it. */
 bool claim_is_elsewhere(const struct claim *claim, const char *boot_id);
 

@@ -89,6 +89,23 @@ static enum status grant_need_attach(struct volume_entry *volume, const struct n
 	return STATUS_OK;
 }
 
+/* Checks @claim, which its node may have only by a report, for another ticket. */
+static enum status check_again(struct server *server, const struct volume_entry *volume,
+			       const struct claim *claim, struct error *err)
+{
+	const struct node_entry *node = state_node(&server->state, claim->node_id);
+
+	if (!claim_is_on_storage(claim, &volume->volume))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s: allocation %s holds by this name other storage than the volume "
+				 "has now, and gets no ticket for that; stop it: holdfast alloc stop %s",
+				 volume->volume.id, claim->allocation_id, claim->allocation_id);
+	TRY(held_twice_check_repeat(volume, claim, err));
+	return node && server->check_not_fenced
+		       ? server->check_not_fenced(server, node, claim->plugin_id, err)
+		       : STATUS_OK;
+}
+
 /* Checks that @volume may be granted, given the reports of its mounts and regardless of its claims.
  * @claim: an existing one; NULL: a new one. STATUS_UNAVAILABLE names the node that must report or release
  * it: see epoch.h and held_twice.h. The result may change while the controller is asked. */
@@ -99,7 +116,7 @@ static enum status grant_check_past(struct server *server, const struct volume_e
 
 	if (status == STATUS_OK)
 		status = held_twice_check(volume, err);
-	return status == STATUS_OK && claim ? held_twice_check_repeat(volume, claim, err) : status;
+	return status == STATUS_OK && claim ? check_again(server, volume, claim, err) : status;
 }
 
 /* A grant between the node's call and its answer, while a controller is asked. */

@@ -402,20 +402,6 @@ static bool is_younger(const struct claim *claim, const struct volume *volume)
 	return claim->generation >= (is_raised ? volume->newer_from : volume->generation + 1);
 }
 
-/* Is @claim, whose ids are those of its ticket, on the storage of @volume? */
-static bool is_on_storage(const struct claim *claim, const struct volume *volume)
-{
-	bool has_id = volume->type == VOLUME_CSI || volume_is_placeholder(volume);
-	char source[VOLUME_SOURCE_HEX_SIZE];
-
-	if (!str_eq(claim->plugin_id, volume->plugin_id) ||
-	    (volume->type == VOLUME_NATIVE && !str_eq(claim->profile, volume->profile)))
-		return false;
-	volume_source_hex(volume, source);
-	return (has_id && str_eq(claim->external_id, volume->external_id)) ||
-	       str_eq(claim->external_id, source);
-}
-
 /* Was the unknown claim freed, and dropped from the history? That is so if the node went back in time, or if
  * the claim was granted before the epoch in which the node has reported without naming it. */
 static bool was_freed_before(const struct session *session, const struct claim *reported)
@@ -450,7 +436,7 @@ static void epoch_choose_volume(struct session *session, const struct claim *cla
 	}
 	ret->made.generation = entry->volume.generation;
 	ret->made.create_time_ms = entry->volume.create_time_ms; /* its claims and their history remain */
-	ret->is_own = storage >= RESTORE_STORAGE_DIGEST && !is_on_storage(claim, &entry->volume);
+	ret->is_own = storage >= RESTORE_STORAGE_DIGEST && !claim_is_on_storage(claim, &entry->volume);
 	ret->is_made = storage == RESTORE_STORAGE_PROVEN && ret->is_own &&
 		       is_younger(claim, &entry->volume) && !was_freed_before(session, claim);
 	if (ret->is_made)
