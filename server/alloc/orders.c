@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "base/join.h"
 #include "base/str.h"
+#include "claim/held_twice.h"
 #include "model/feasibility.h"
 #include "model/order.h"
 #include "model/task.h"
@@ -84,15 +85,19 @@ enum status order_make(const struct server *server, const struct order_wish *wis
 	return STATUS_OK;
 }
 
-/* Is the volume claimed for this allocation, and held? */
-static bool is_held(const struct alloc_entry *entry, const struct volume_request *request)
+/* Is the volume claimed for this allocation, and held by no rival? */
+static enum status check_held(const struct alloc_entry *entry, const struct volume_request *request,
+			      struct error *err)
 {
 	const struct claim_entry *claim;
 
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim->claim.state <= CLAIM_TAKEN && str_eq(claim->claim.volume_id, request->source))
-			return true;
-	return false;
+			return held_twice_check_repeat(claim->volume, &claim->claim, err);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "allocation %s: volume %s is not claimed for it, and no task of it is started "
+			 "before that",
+			 entry->id, request->source);
 }
 
 static enum status check_allocation(const struct alloc_entry *entry, const char *node_id, struct error *err)
@@ -116,12 +121,7 @@ static enum status check_allocation(const struct alloc_entry *entry, const char 
 			"it is started again; stop it (holdfast alloc stop %s) and run its work again",
 			alloc->id, alloc->id);
 	for (uint32_t i = 0; i < alloc->n_volumes; i++)
-		if (!is_held(entry, &alloc->volumes[i]))
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"allocation %s: volume %s is not claimed for it, and no task of it is "
-				"started before that",
-				alloc->id, alloc->volumes[i].source);
+		TRY(check_held(entry, &alloc->volumes[i], err));
 	return STATUS_OK;
 }
 

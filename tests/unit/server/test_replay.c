@@ -5,9 +5,51 @@
 #include "restored.h"
 #include "unit.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
+
+#define CLAIM_X "0189dead-0000-7000-8000-0000000000aa"
+
 static struct volume_entry *db(struct fixture *f)
 {
 	return state_volume(&f->server->state, "default", "db");
+}
+
+/* Allocation 1 of n1 waits for db, which n2 holds. */
+static struct claim wait_beside_the_holder(struct fixture *f)
+{
+	struct claim invented;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	invented = claim_of(f, ALLOC_2);
+	(void)str_copy(invented.id, sizeof(invented.id), CLAIM_X);
+	(void)str_copy(invented.node_id, sizeof(invented.node_id), "n1");
+	(void)str_copy(invented.allocation_id, sizeof(invented.allocation_id), ALLOC_1);
+	return invented;
+}
+
+static enum status order(struct fake_node *node, const char *alloc, struct error *err)
+{
+	Holdfast__V1__OrderTaskRequest request =
+		V1(order_task_request, .id = TEXT(alloc), .task = TEXT("web"));
+
+	return call(node, &holdfast__v1__allocations__descriptor, "OrderTask", &request.base, NULL, err);
+}
+
+CLUSTER_TEST(no_task_is_ordered_for_a_volume_that_a_rival_holds)
+{
+	struct claim rival = wait_beside_the_holder(f);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct error err;
+
+	assert_error(order(&f->n2, ALLOC_2, &err), STATUS_NOT_FOUND, err, "web");
+	change_put_claim(&change, &rival);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_error(order(&f->n1, ALLOC_1, &err), STATUS_UNAVAILABLE, err, "held twice");
+	assert_error(order(&f->n2, ALLOC_2, &err), STATUS_UNAVAILABLE, err, "held twice");
 }
 
 /* After a restore, under a ticket that is older than the registration. */
