@@ -560,7 +560,7 @@ static bool has_granted(const struct asked *asked, const struct alloc_entry *all
 	bool has_granted = false;
 
 	LIST_FOREACH (entry, &alloc->claims, of_alloc) {
-		if (!claim_is_live(&entry->claim) || !str_eq(entry->claim.volume_id, asked->volume_id) ||
+		if (entry->claim.state > CLAIM_TAKEN || !str_eq(entry->claim.volume_id, asked->volume_id) ||
 		    !str_eq(entry->claim.namespace, asked->namespace))
 			continue;
 		if (entry->claim.adopted && entry->claim.attach != ATTACH_NONE)

@@ -11,6 +11,7 @@
 #include "base/join.h"
 #include "base/rate_counted.h"
 #include "base/str.h"
+#include "claim/admit.h"
 #include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
@@ -402,13 +403,11 @@ static bool is_younger(const struct claim *claim, const struct volume *volume)
 	return claim->generation >= (is_raised ? volume->newer_from : volume->generation + 1);
 }
 
-/* Was the unknown claim freed, and dropped from the history? That is so if the node went back in time, or if
- * the claim was granted before the epoch in which the node has reported without naming it. */
-static bool was_freed_before(const struct session *session, const struct claim *reported)
+/* May the store have forgotten what it granted to the node? Else an unknown claim was freed, and dropped from
+ * the history. */
+static bool is_forgotten_time(const struct session *session)
 {
-	return session->is_reverted ||
-	       (has_reported_before(session) &&
-		new_epoch_of_generation(reported->generation) < session->report_epoch);
+	return is_believed(session) && !session->is_reverted;
 }
 
 /* The volume of a reported claim. */
@@ -438,7 +437,7 @@ static void epoch_choose_volume(struct session *session, const struct claim *cla
 	ret->made.create_time_ms = entry->volume.create_time_ms; /* its claims and their history remain */
 	ret->is_own = storage >= RESTORE_STORAGE_DIGEST && !claim_is_on_storage(claim, &entry->volume);
 	ret->is_made = storage == RESTORE_STORAGE_PROVEN && ret->is_own &&
-		       is_younger(claim, &entry->volume) && !was_freed_before(session, claim);
+		       is_younger(claim, &entry->volume) && is_forgotten_time(session);
 	if (ret->is_made)
 		ret->volume = &ret->made;
 }
@@ -668,14 +667,18 @@ static enum status check_alike(const struct session *session, const struct claim
 		alike.n < ALIKE_MAX ? "twice" : "again and again", reported->allocation_id, reported->id);
 }
 
-static enum status check_unknown(struct session *session, struct claim *reported,
+/* Checks a claim, @is_held or past, that the store does not know. Without a ticket it could have been had by
+ * asking, unless others hold the volume. After the store went back they may be the ones that do not. */
+static enum status check_unknown(struct session *session, struct claim *reported, bool is_held,
 				 const ProtobufCBinaryData *ticket, enum restore_storage *ret,
 				 struct error *err)
 {
-	enum status status =
-		restore_proof_check(session->server, reported, ticket, is_believed(session), ret, err);
-
-	return status == STATUS_OK ? check_alike(session, reported, true, err) : status;
+	TRY(restore_proof_check(session->server, reported, ticket, is_believed(session), ret, err));
+	if (*ret < RESTORE_STORAGE_DIGEST && !is_believed(session) &&
+	    claim_admit_reported(session->server, reported, err) != STATUS_OK)
+		return error_prefix(err, "node %s reports claim %s without a ticket: not adopted",
+				    reported->node_id, reported->id);
+	return check_alike(session, reported, is_held, err);
 }
 
 /* Record that a claim is not adopted. The rest of the report counts: one lie must not void it. */
@@ -730,14 +733,12 @@ static void make_past(const struct session *session, const struct claim *reporte
 static enum status epoch_take_past(struct session *session, struct claim *reported,
 				   const ProtobufCBinaryData *ticket, struct error *err)
 {
-	struct server *server = session->server;
 	enum restore_storage storage;
 	struct chosen chosen;
 	struct claim_log log;
 	struct claim claim;
 
-	if (restore_proof_check(server, reported, ticket, is_believed(session), &storage, err) != STATUS_OK ||
-	    check_alike(session, reported, false, err) != STATUS_OK) {
+	if (check_unknown(session, reported, false, ticket, &storage, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
@@ -750,6 +751,21 @@ static enum status epoch_take_past(struct session *session, struct claim *report
 	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report to be detached, generation %" PRIu64, claim.generation);
 	return STATUS_OK;
+}
+
+/* Was @claim freed, so that others may have had the volume since? A ticket does not show that it was not;
+ * the server's own allocation, which could claim the same storage now, does. @known: its record, or
+ * NULL. */
+static bool was_freed_before(const struct session *session, const struct claim *claim,
+			     const struct claim *known, const struct chosen *chosen)
+{
+	struct error err;
+
+	if (is_forgotten_time(session))
+		return false;
+	return known ? known->state > CLAIM_UNPUBLISHING
+		     : session->is_reverted || chosen->is_own ||
+			       claim_admit_reported(session->server, claim, &err) != STATUS_OK;
 }
 
 /* Stores the reported claim as it counts from now on. @known: its record; NULL: it is not stored. */
@@ -767,7 +783,7 @@ static enum status adopt(struct session *session, const struct claim *reported,
 	epoch_adopt(server, reported, chosen.volume, chosen.is_own || known, &claim);
 	set_storage(storage, known ? &known->claim : NULL, &claim);
 	claim.state = state_for(server, &claim);
-	if (!known && was_freed_before(session, reported)) {
+	if (was_freed_before(session, &claim, known ? &known->claim : NULL, &chosen)) {
 		claim.state = CLAIM_UNPUBLISHING;
 		claim.was_freed = true;
 	}
@@ -812,7 +828,7 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 	TRY(check_history(session, reported, ticket, err));
 	if (reported->state == CLAIM_NODE_DETACHED)
 		return epoch_take_past(session, reported, ticket, err);
-	if (check_unknown(session, reported, ticket, &storage, err) != STATUS_OK) {
+	if (check_unknown(session, reported, true, ticket, &storage, err) != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}

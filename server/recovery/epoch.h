@@ -9,9 +9,11 @@
  *
  * A node reports when it connects, in the same boot or a new one: a new boot may also have been granted
  * claims after the backup. A claim that the server does not know is adopted as held if it is proven
- * (restore_proof.h), else refused and recorded. An allocation that only its node knows is adopted, too, but
- * gets no new grant: a node must not be able to invent work and then ask for its volumes. If two nodes hold a
- * volume that only one may hold, both claims are kept, and the log warns the operator. */
+ * (restore_proof.h), else refused and recorded. If no history was lost since the node's last report, the
+ * claim is over: it is ordered away, unless the server's own allocation could claim it now. An allocation
+ * that only its node knows is adopted, too, but gets no new grant: a node must not be able to invent work and
+ * then ask for its volumes. If two nodes hold a volume that only one may hold, both claims are kept, and the
+ * log warns the operator. */
 
 #include "base/error.h"
 #include "state/state.h"

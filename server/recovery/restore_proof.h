@@ -6,7 +6,7 @@
  * that the restored store does not know counts when its ticket is signed with this server's key for this
  * node, boot, allocation and volume. Without a ticket it also counts
  * - when the store itself has an allocation of this node that asks for the volume: such a claim the node
- * could have had by asking, and
+ * could have had by asking, if no other claim excludes it (epoch.c checks that once no history was lost), and
  * - when tickets prove nothing: the key or the form of tickets has changed since the backup was made, so that
  * an honest node's ticket may be of another one. It has changed, too, if the node's policy names a key that
  * the store does not know: `key rotate` is younger than the backup. In every other case the server, which

@@ -5,13 +5,163 @@
 #include "restored.h"
 #include "unit.h"
 
-#include <holdfast/v1/allocations.pb-c.h>
+#include "model/pb.h"
+#include "node/session.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+
+#define UNKNOWN "0189dead-0000-7000-8000-00000000000f"
 #define CLAIM_X "0189dead-0000-7000-8000-0000000000aa"
 
 static struct volume_entry *db(struct fixture *f)
 {
 	return state_volume(&f->server->state, "default", "db");
+}
+
+static void collect(struct fixture *f)
+{
+	Holdfast__V1__GcRequest request = V1(gc_request, .older_than_ms = 1);
+
+	run_for(f->event, 5);
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base, NULL, NULL),
+		STATUS_OK);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+}
+
+/* By an allocation that the server does not know. */
+static void provoke_report(struct fixture *f)
+{
+	Holdfast__V1__AllocStatus unknown = V1(alloc_status, .alloc_id = TEXT(UNKNOWN),
+					       .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&unknown};
+
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !state_node(&f->server->state, "n1")->session);
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	UNTIL(f, f->n1.reports_wanted == 1);
+}
+
+static void show(struct fixture *f, const struct alloc *alloc, const struct claim *claim,
+		 const struct ticket *ticket)
+{
+	provoke_report(f);
+	report_with(&f->n1, f->n1.report_epoch, alloc, claim, ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_false(f->n1.closed);
+}
+
+/* n1 was granted db; that work has ended. @ret_alloc, @ret_claim and @ret_ticket as n1 has kept them */
+static void end_the_work(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim,
+			 struct ticket *ret_ticket)
+{
+	take_volume(f);
+	*ret_alloc = alloc_of(f, ALLOC_1);
+	*ret_claim = claim_of(f, ALLOC_1);
+	*ret_ticket = ticket_of(f, ret_claim);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n1.forgets == 1);
+	ret_alloc->desired_status = DESIRED_RUN;
+	ret_alloc->client_status = CLIENT_RUNNING;
+	ret_alloc->task_status = NULL;
+}
+
+static void expect_ordered_away(struct fixture *f, const char *claim_id, const char *why)
+{
+	const struct claim *claim = &state_claim(&f->server->state, claim_id)->claim;
+	struct claim granted;
+	struct error err;
+
+	assert_int_equal(claim->state, CLAIM_UNPUBLISHING);
+	assert_true(claim->was_freed);
+	UNTIL(f, f->n1.releases > 0);
+	assert_int_not_equal(claim_for(&f->n1, ALLOC_1, &granted, &err), STATUS_OK);
+	assert_contains(err.msg, why);
+}
+
+TEST_FIXTURE(a_ticket_of_a_claim_that_is_over_gets_no_further_one, setup, teardown)
+{
+	enum since { NOTHING, OTHER_DISK, CSI, SINCE_N };
+
+	for (enum since since = NOTHING; since < SINCE_N; since++) {
+		struct fixture *f = *state;
+		struct ticket ticket;
+		struct alloc alloc;
+		struct claim held;
+
+		end_the_work(f, &alloc, &held, &ticket);
+		collect(f);
+		if (since != NOTHING)
+			assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+		if (since == OTHER_DISK)
+			assert_int_equal(register_disk(f, &f->operator, "db", "wwn-0x2", NULL), STATUS_OK);
+		if (since == CSI)
+			register_csi(f, "db");
+		(void)str_copy(held.id, sizeof(held.id), CLAIM_X);
+		show(f, &alloc, &held, &ticket);
+		assert_false(volume_is_placeholder(&db(f)->volume));
+		expect_ordered_away(f, CLAIM_X, "only its node knows it");
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* Also by its own id, while the server knows it as freed. */
+CLUSTER_TEST(a_freed_claim_of_collected_work_is_not_held_again)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	end_the_work(f, &alloc, &held, &ticket);
+	collect(f);
+	show(f, &alloc, &held, &ticket);
+	expect_ordered_away(f, held.id, "only its node knows it");
+}
+
+static void forget_claim(struct fixture *f, const struct claim *claim)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	fake_node_disconnect(&f->n1);
+	change_delete_claim(&change, claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_int_equal(db(f)->n_live, 0);
+}
+
+/* A server that lost its last second, and did not notice: the work is its own. */
+TEST_FIXTURE(a_forgotten_claim_of_the_servers_own_work_is_held_again_while_it_has_room, setup, teardown)
+{
+	enum since { NOTHING, A_RIVAL, OTHER_DISK, SINCE_N };
+
+	for (enum since since = NOTHING; since < SINCE_N; since++) {
+		struct fixture *f = *state;
+		struct volume other;
+		struct claim held, granted;
+		struct ticket ticket;
+
+		take_volume(f);
+		held = claim_of(f, ALLOC_1);
+		other = db(f)->volume;
+		if (since == OTHER_DISK)
+			(void)str_copy(other.source.by_id, sizeof(other.source.by_id), "wwn-0x2");
+		assert_int_equal(ticket_issue(f->server->issuer, &held, &other, 1, &ticket, NULL), STATUS_OK);
+		forget_claim(f, &held);
+		if (since == A_RIVAL)
+			take_claim(f, &f->n2, "db", ALLOC_2);
+		show(f, NULL, &held, &ticket);
+		if (since == NOTHING) {
+			assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+			assert_int_equal(claim_for(&f->n1, ALLOC_1, &granted, NULL), STATUS_OK);
+			assert_string_equal(granted.id, held.id);
+		} else {
+			expect_ordered_away(f, held.id, "db");
+		}
+		(void)teardown(state);
+		(void)setup(state);
+	}
 }
 
 /* Allocation 1 of n1 waits for db, which n2 holds. */
@@ -29,6 +179,37 @@ static struct claim wait_beside_the_holder(struct fixture *f)
 	(void)str_copy(invented.node_id, sizeof(invented.node_id), "n1");
 	(void)str_copy(invented.allocation_id, sizeof(invented.allocation_id), ALLOC_1);
 	return invented;
+}
+
+TEST_FIXTURE(a_claim_that_its_node_never_had_is_refused_beside_the_holder, setup, teardown)
+{
+	for (int is_past = 0; is_past < 2; is_past++) {
+		struct fixture *f = *state;
+		struct claim invented = wait_beside_the_holder(f);
+		struct claim granted;
+
+		if (is_past)
+			invented.state = CLAIM_NODE_DETACHED;
+		show(f, NULL, &invented, NULL);
+		assert_null(state_claim(&f->server->state, CLAIM_X));
+		assert_int_equal(claim_for(&f->n2, ALLOC_2, &granted, NULL), STATUS_OK);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* Then the other claim may be the one that is over. */
+CLUSTER_TEST(after_a_restore_it_is_kept_beside_the_holder)
+{
+	struct claim held = wait_beside_the_holder(f);
+	struct backup backup = {0};
+
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, NULL, &held, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(db(f)->n_live, 2);
 }
 
 static enum status order(struct fake_node *node, const char *alloc, struct error *err)
