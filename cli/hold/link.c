@@ -183,8 +183,8 @@ static bool is_block_device(int root_fd, const char *name)
 
 	if (!path_is_normal(name) || str_format(entry, sizeof(entry), "%s%s", folder, name) < 0)
 		return false;
-	for (char *p = entry + sizeof(folder); *p; p++)
-		*p = *p == '/' ? '!' : *p;
+	for (char *p = entry + sizeof(folder); (p = strchr(p, '/'));)
+		*p = '!';
 	return entry[sizeof(folder)] && sys_statx(root_fd, entry, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
 }
 

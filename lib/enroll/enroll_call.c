@@ -35,7 +35,7 @@ static void free_key(char **key)
 static enum status read_begun(const char *path, char **ret, struct error *err)
 {
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
+	struct stat st = {.st_mode = 0};
 	int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
 	if (r == -ENOENT)

@@ -59,8 +59,8 @@ enum status kit_add(struct kit *kit, const char *name, const char *path, struct 
 /** NULL: it has no such file. */
 const struct kit_file *kit_find(const struct kit *kit, const char *name);
 
-/** Can a server start with its files? STATUS_FAILED_PRECONDITION: the CA, the certificate or its key is missing
- * or unreadable, or the key is another one's. */
+/** Can a server start with its files? STATUS_FAILED_PRECONDITION: the CA, the certificate or its key is
+ * missing or unreadable, or the key is another one's. */
 enum status kit_check(const struct kit *kit, struct error *err);
 
 /** Writes @kit and the copy at @store_path, which becomes its KIT_STORE, to the new file @path, mode 0600,
