@@ -144,13 +144,13 @@ static void end_watcher(struct watcher *watcher, const struct error *err)
 	rpc_call_fail(watcher->call, err);
 }
 
-static void end_slow(struct watcher *watcher)
+static void end_overtaken(struct watcher *watcher)
 {
 	struct error err;
 
-	(void)error_set(
-		&err, STATUS_RESOURCE_EXHAUSTED, 0,
-		"this watcher reads more slowly than things change; list again, then watch from there");
+	(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"this watcher reads more slowly than things change, or the server is short of "
+			"memory; list again, then watch from there");
 	end_watcher(watcher, &err);
 }
 
@@ -223,7 +223,7 @@ static void send_event(struct watcher *watcher, const Holdfast__V1__WatchEvent *
 	struct error err;
 
 	if (rpc_call_send(watcher->call, &message->base, &err) != STATUS_OK)
-		end_slow(watcher);
+		end_overtaken(watcher);
 }
 
 static bool has_missed(const struct watcher *watcher)
@@ -255,7 +255,7 @@ static int on_pump(sd_event_source *source, void *userdata)
 	bool is_full = rpc_call_is_full(watcher->call);
 
 	if (has_missed(watcher)) {
-		end_slow(watcher);
+		end_overtaken(watcher);
 		return 0;
 	}
 	if (watcher->next < events->first)
@@ -354,6 +354,17 @@ static bool key_of(enum object_kind kind, const void *value, enum topic *ret_top
 	return str_copy(ret_namespace, NAMESPACE_MAX + 1, namespace) >= 0;
 }
 
+/* Memory is short. A watcher that catches up finds it itself. */
+static void lose_event(struct events *events, uint64_t index)
+{
+	struct watcher *watcher;
+
+	lose_all(events, index);
+	LIST_FOREACH (watcher, &events->watchers, entry)
+		if (watcher->has_begun && !watcher->has_ended && !watcher->pump)
+			end_overtaken(watcher);
+}
+
 void events_publish(struct events *events, enum object_kind kind, const void *value, void *bytes, size_t len,
 		    uint64_t index)
 {
@@ -367,8 +378,8 @@ void events_publish(struct events *events, enum object_kind kind, const void *va
 	event.key = strdup(key);
 	event.namespace = namespace[0] != '\0' ? strdup(namespace) : NULL;
 	if (!event.key || (namespace[0] != '\0' && !event.namespace)) {
-		release_event(&event); /* watchers that miss it must list again */
-		lose_all(events, index);
+		release_event(&event);
+		lose_event(events, index);
 		return;
 	}
 	while (events->first < events->next && (events->next - events->first == EVENTS_MAX ||

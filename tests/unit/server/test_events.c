@@ -385,6 +385,39 @@ CLUSTER_TEST(a_peer_that_does_not_read_is_disconnected)
 	assert_non_null(strstr(slow.message, "list again"));
 }
 
+static bool is_memory_short;
+
+char *__real_strdup(const char *s);
+WRAPPED(char *, strdup, const char *s)
+{
+	return is_memory_short && str_eq(s, "gone") ? NULL : __real_strdup(s);
+}
+
+CLUSTER_TEST(a_watcher_hears_of_an_event_that_memory_was_too_short_for)
+{
+	struct listener live, catching_up, later;
+	const uint64_t index = kv_revision(f->server->kv);
+
+	listen_as(f, &f->operator, & live, "node", "*", 0);
+	listen_as(f, &f->operator, & catching_up, "volume", "*", 0);
+	rpc_stream_pause(catching_up.stream, true);
+	for (int i = 0; i < 4; i++) /* more than waits for a reader */
+		publish_big_volume(f, 1 << 18, index + 1);
+	is_memory_short = true;
+	publish_deletion(f, index + 1);
+	is_memory_short = false;
+	rpc_stream_pause(catching_up.stream, false);
+	UNTIL(f, live.is_closed && catching_up.is_closed);
+	assert_int_equal(live.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(live.message, "list again"));
+	assert_int_equal(live.n, 0);
+	assert_int_equal(catching_up.status, STATUS_RESOURCE_EXHAUSTED);
+	listen_as(f, &f->operator, & later, "node", "*", 0);
+	publish_deletion(f, index + 2);
+	UNTIL(f, later.n == 1);
+	hang_up(&later);
+}
+
 /* --- through a server that follows --- */
 
 struct follower {
