@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <string.h>
+#include <strings.h>
 
 bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *volume)
 {
@@ -30,6 +31,26 @@ const char *node_plugin_health_text(const struct node_plugin *plugin)
 	return is_controllers && plugin->controller.health_description[0] != '\0'
 		       ? plugin->controller.health_description
 		       : plugin->health_description;
+}
+
+/* @id without blanks at its ends and without a leading + or zeros: how many bytes are left. */
+static size_t fold_ends(const char **id)
+{
+	size_t n = strlen(*id);
+
+	while (n > 0 && (*id)[n - 1] == ' ')
+		n--;
+	for (; n > 1 && strchr(" +0", **id); n--)
+		(*id)++;
+	return n;
+}
+
+int node_provider_id_compare(const char *a, const char *b)
+{
+	size_t n_a = fold_ends(&a), n_b = fold_ends(&b);
+	int c = strncasecmp(a, b, n_a < n_b ? n_a : n_b);
+
+	return c != 0 ? c : (n_a > n_b) - (n_a < n_b);
 }
 
 int64_t node_past_boot(const struct node *node, const char *boot_id)

@@ -204,6 +204,10 @@ void node_replace_machine(struct node *node, const char *machine, int64_t now_ms
 /** Is the node the machine that was in the boot @boot_id? Known are the current boot and the past ones. */
 bool node_was_in_boot(const struct node *node, const char *boot_id);
 
+/** Order of two ids of nodes at a provider. 0: some providers take both for one node, as they ignore case,
+ * blanks at the ends, or a + or zeros at the beginning. */
+int node_provider_id_compare(const char *a, const char *b);
+
 /** "ID" or "ID+HARDWARE", each of 32 hexadecimal digits: the machine in a hello. */
 bool node_machine_is_valid(const char *machine);
 

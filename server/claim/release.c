@@ -571,7 +571,8 @@ bool release_is_detaching(const struct node_entry *node, const struct volume_ent
 		if (release_may_be_detaching(&entry->claim, entry->work.is_unsent) &&
 		    (entry->node == node ||
 		     (!has_it && node_id[0] != '\0' &&
-		      str_eq(plugin_args_node_id(volume->state, &entry->claim), node_id))))
+		      node_provider_id_compare(plugin_args_node_id(volume->state, &entry->claim), node_id) ==
+			      0)))
 			return true;
 	return false;
 }

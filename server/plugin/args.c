@@ -77,7 +77,8 @@ bool plugin_args_same_node(struct state *state, const struct claim *a, const str
 {
 	const char *id = plugin_args_node_id(state, a);
 
-	return str_eq(id, plugin_args_node_id(state, b)) && (id[0] != '\0' || str_eq(a->node_id, b->node_id));
+	return node_provider_id_compare(id, plugin_args_node_id(state, b)) == 0 &&
+	       (id[0] != '\0' || str_eq(a->node_id, b->node_id));
 }
 
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,

@@ -225,7 +225,7 @@ static const char *provider_id_of(const struct instance_entry *entry)
 
 static int compare_provider_ids(const struct instance_entry *a, const struct instance_entry *b)
 {
-	int c = strcmp(provider_id_of(a), provider_id_of(b));
+	int c = node_provider_id_compare(provider_id_of(a), provider_id_of(b));
 
 	return c != 0 ? c : compare_instances(a, b);
 }
@@ -345,12 +345,13 @@ const struct node_plugin *node_entry_plugin(const struct node_entry *node, const
 const struct instance_entry *state_other_of_provider_id(struct plugin_entry *plugin,
 							const char *provider_node_id, const char *node_id)
 {
-	struct instance_entry *found = TREE_FIRST(&plugin->provider_ids, by_provider_id, at,
-						  strcmp(provider_id_of(at), provider_node_id) >= 0);
+	struct instance_entry *found =
+		TREE_FIRST(&plugin->provider_ids, by_provider_id, at,
+			   node_provider_id_compare(provider_id_of(at), provider_node_id) >= 0);
 
 	while (found && str_eq(found->node->id, node_id))
 		found = RB_NEXT(provider_id_tree, NULL, found);
-	return found && str_eq(provider_id_of(found), provider_node_id) ? found : NULL;
+	return found && node_provider_id_compare(provider_id_of(found), provider_node_id) == 0 ? found : NULL;
 }
 
 struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after)

@@ -398,7 +398,8 @@ struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
 				      const char *profile);
 
-/** Returns the plugin's instance on a node other than @node_id that has @provider_node_id; NULL: no such. */
+/** Returns the plugin's instance on a node other than @node_id that has @provider_node_id, in any spelling;
+ * NULL: no such. */
 const struct instance_entry *state_other_of_provider_id(struct plugin_entry *plugin,
 							const char *provider_node_id, const char *node_id);
 

@@ -355,6 +355,24 @@ TEST_ON(the_provider_id_of_another_node_attaches_and_detaches_nothing, struct fi
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
+/* Providers read some ids as numbers, others in any case. */
+TEST_ON(the_provider_id_of_another_node_is_known_in_each_spelling, struct fixture, f, setup_shared_db,
+	teardown_csi)
+{
+	static const char *const spellings[] = {"I-N2", "+i-n2", "00i-n2", " i-n2", "i-N2 "};
+
+	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++) {
+		call_itself(f, spellings[i]);
+		assert_string_equal(state_instance(&f->server->state, "n1", "ebs", "")
+					    ->instance.plugin.node.provider_node_id,
+				    "");
+	}
+	call_itself(f, "i-n20");
+	assert_string_equal(
+		state_instance(&f->server->state, "n1", "ebs", "")->instance.plugin.node.provider_node_id,
+		"i-n20");
+}
+
 /* The node that had it first keeps it, also over a session and a restart of the server. */
 TEST_ON(a_provider_id_stays_with_the_node_that_reported_it_first, struct fixture, f, setup_shared_db,
 	teardown_csi)
@@ -399,18 +417,23 @@ static void report_plugin_again(struct fake_node *node)
 	fake_node_send_fingerprint(node);
 }
 
-/* n1 takes db under the provider id of n2, which n2 does not report yet; then each node reports its own id.
- */
-static void take_under_id_of_n2(struct fixture *f, const char *alloc)
+/* n1 takes db under the provider id of n2, so spelled, which n2 does not report yet; then each node reports
+ * its own id. */
+static void take_under_id(struct fixture *f, const char *id_of_n2, const char *alloc)
 {
 	f->n2.csi.has_node = false;
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
-	call_itself(f, "i-n2");
+	call_itself(f, id_of_n2);
 	take_claim(f, &f->n1, "db", alloc);
 	call_itself(f, NULL);
 	report_plugin_again(&f->n2);
 	settle(f);
+}
+
+static void take_under_id_of_n2(struct fixture *f, const char *alloc)
+{
+	take_under_id(f, "i-n2", alloc);
 }
 
 static void expect_attached(struct fixture *f, const char *alloc)
@@ -431,6 +454,23 @@ TEST_ON(a_claim_under_the_id_of_another_node_leaves_its_device, struct fixture, 
 	expect_attached(f, ALLOC_2);
 	release_claim(f, &f->n2, ALLOC_2);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+/* The provider is asked with each id as it was reported. */
+TEST_ON(a_claim_under_another_spelling_of_a_nodes_id_leaves_its_device, struct fixture, f, setup_shared_db,
+	teardown_csi)
+{
+	take_under_id(f, "I-N2", ALLOC_1);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "I-N2"));
+	release_claim(f, &f->n1, ALLOC_1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	expect_attached(f, ALLOC_2);
+	release_claim(f, &f->n2, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 2);
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
