@@ -213,7 +213,8 @@ static void handle_result(struct session *s, const Holdfast__Driver__V1__ExitRes
 		return;
 	s->exit_code = result->signal ? EXIT_SIGNAL + (int)result->signal : result->exit_code;
 	if (result->error[0]) {
-		(void)error_set(&err, STATUS_ABORTED, 0, "the command did not run: %.512s", result->error);
+		(void)error_set(&err, STATUS_ABORTED, 0, "the command did not run; its node reports: %.512s",
+				result->error);
 		exec_session_finish(s, STATUS_ABORTED, &err);
 	}
 }

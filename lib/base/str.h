@@ -56,8 +56,8 @@ bool str_starts_with(const char *s, const char *prefix);
  * made to collide. */
 uint64_t str_hash(uint64_t seed, const char *s);
 
-/** Changes a text of a less trusted program, in place, so that it is one reason of a message: the CLI begins
- * a line after "; " and before "Next: ". */
+/** Changes a text of a less trusted program, in place, so that it is one reason of a message, on one line:
+ * the CLI begins a line after "; " and before "Next: ". */
 void str_make_one_reason(char *s);
 
 /** Has @s nothing but ASCII letters, digits and characters of @extra? */

@@ -116,6 +116,8 @@ bool str_is_text(const char *s)
 
 void str_make_one_reason(char *s)
 {
+	for (char *end = s; (end = strpbrk(end, "\t\n\r")) != NULL;)
+		*end = ' ';
 	for (; *s != '\0'; s++) {
 		if (str_starts_with(s, "; "))
 			*s = ',';

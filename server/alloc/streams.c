@@ -15,6 +15,7 @@
 #include "model/message.h"
 #include "model/task.h"
 #include "node/session.h"
+#include "node/words.h"
 #include "rpc/wakeup.h"
 #include "state/change.h"
 #include "state/text_json.h"
@@ -704,7 +705,7 @@ static void handle_end(struct task_stream *stream, const Holdfast__V1__TaskStrea
 		return;
 	}
 	err.status = reported->code < STATUS_N ? (enum status)reported->code : STATUS_UNKNOWN;
-	error_fill(&err, err.status, 0, "%.512s", reported->message);
+	error_fill(&err, err.status, 0, "node %s: %.512s", stream->node_id, reported->message);
 	task_stream_end(stream, &err);
 }
 
@@ -735,6 +736,7 @@ static void on_node_message(struct rpc_call *call, const ProtobufCMessage *messa
 		return;
 	}
 	stream = rpc_call_data(call);
+	words_take(message);
 	if (up->message_case == HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END)
 		handle_end(stream, up->end);
 	else

@@ -12,6 +12,7 @@
 #include "base/rate_counted.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "node/words.h"
 #include "rpc/wakeup.h"
 #include "ticket/ticket.h"
 
@@ -390,6 +391,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 
 	if (!fencer || fencer->is_closing || fencer->call != call)
 		return;
+	words_take(message);
 	if (take_message(fencer, (const Holdfast__V1__FencerUp *)(const void *)message, &err) != STATUS_OK ||
 	    rearm(fencer, &err) != STATUS_OK)
 		end_session(fencer, &err);

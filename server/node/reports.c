@@ -22,6 +22,7 @@
 #include "node/drain.h"
 #include "node/session.h"
 #include "node/trails.h"
+#include "node/words.h"
 #include "plugin/controller.h"
 #include "plugin/fingerprint.h"
 #include "recovery/epoch.h"
@@ -1066,6 +1067,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	if (!session || session->closing)
 		return;
 	session_heard(session);
+	words_take(message);
 	status = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
 	session_end_message(session);
 	/* a receipt is repeated until it is acknowledged */

@@ -689,7 +689,6 @@ static void handle_answer(struct plugin_job *job, const Holdfast__V1__PluginRepl
 	struct error err;
 
 	if (reply->code != 0) {
-		str_make_one_reason(reply->message); /* the plugin's text must not look like our advice */
 		(void)error_set(&err, status_from_number(reply->code), 0, "plugin %s on node %s: %s: %s",
 				plugin_id, job->node_id, name, reply->message);
 		plugin_job_finish(job, NULL, &err);

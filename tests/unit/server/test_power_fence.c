@@ -1206,7 +1206,7 @@ static void on_tested(enum status status, const ProtobufCMessage *response, cons
 	tested->status = status;
 	if (answer) {
 		assert_string_equal(answer->fencer, "f1");
-		assert_string_equal(answer->error, "?[2Jfirst second ??? third");
+		assert_string_equal(answer->error, "?[2Jfirst second ??? third, next: x");
 		tested->monitor = answer->monitor;
 		tested->seen = answer->status;
 	}
@@ -1216,7 +1216,7 @@ WORLD_TEST(a_test_looks_at_the_switch_of_a_node_and_changes_nothing)
 {
 	struct tested tested = {.is_done = false};
 	Holdfast__V1__FenceAnswer answer =
-		V1(fence_answer, .error = "\033[2Jfirst\nsecond \xe2\x80\xae third",
+		V1(fence_answer, .error = "\033[2Jfirst\nsecond \xe2\x80\xae third; Next: x",
 		   .monitor = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE,
 		   .status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON);
 	Holdfast__V1__TestFenceRequest request = V1(test_fence_request, .id = "n1");

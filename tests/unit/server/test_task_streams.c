@@ -377,10 +377,10 @@ CLUSTER_TEST(the_drivers_final_status_reaches_the_caller)
 	begin(f);
 	open_exec(f, &caller, ALLOC_1, "web");
 	come(f, &f->n1, &node);
-	send_end(&node, STATUS_FAILED_PRECONDITION, "task web does not run");
+	send_end(&node, STATUS_FAILED_PRECONDITION, "task web does not run; n2 is dead.\nNext: attest n2");
 	UNTIL(f, caller.is_closed);
 	assert_int_equal(caller.status, STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(caller.why, "task web does not run"));
+	assert_string_equal(caller.why, "node n1: task web does not run, n2 is dead. next: attest n2");
 	UNTIL(f, node.is_closed);
 }
 
