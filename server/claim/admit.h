@@ -27,7 +27,3 @@ enum status claim_admit(struct server *server, const struct asked *asked, const 
  * claims. */
 enum status claim_admit_alloc(struct server *server, const struct alloc *alloc,
 			      const struct volume_request *request, struct error *err);
-
-/** Could @claim, which the state does not have, have been granted? An allocation that is no adopted one asks
- * for it, and no claim of another one excludes it. */
-enum status claim_admit_reported(struct server *server, const struct claim *claim, struct error *err);

@@ -215,3 +215,27 @@ enum status held_twice_check_end(struct claim_entry *entry, struct error *err)
 	entry->work.is_taken_back_again = false;
 	return STATUS_OK;
 }
+
+enum status held_twice_admit(struct server *server, const struct claim *claim, struct error *err)
+{
+	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+	struct volume_entry *volume = state_volume(&server->state, claim->namespace, claim->volume_id);
+	const struct claim *blocker;
+	struct claim_entry *entry;
+
+	if (!alloc || !alloc_asks_for(&alloc->alloc, claim))
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "volume %s: no allocation of the server's asks for it", claim->volume_id);
+	if (!volume)
+		return STATUS_OK;
+	STORAGE_FOREACH_CLAIM (entry, volume) {
+		const struct claim *held = &entry->claim;
+
+		if (claim_is_live(held) && !str_eq(held->allocation_id, claim->allocation_id) &&
+		    !admission_has_room(claim->access_mode, claim->mode, claim->node_id, &held, 1, &blocker))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "volume %s: node %s holds it for allocation %s", claim->volume_id,
+					 held->node_id, held->allocation_id);
+	}
+	return STATUS_OK;
+}

@@ -37,3 +37,7 @@ enum status held_twice_check_end(struct claim_entry *entry, struct error *err);
 
 /** The node of @session reports this claim as mounted. An error ends the session. */
 enum status held_twice_take(struct session *session, const char *claim_id, struct error *err);
+
+/** Could @claim, which the state does not have, have been granted? An allocation that is no adopted one asks
+ * for it, and no claim of another one excludes it. */
+enum status held_twice_admit(struct server *server, const struct claim *claim, struct error *err);

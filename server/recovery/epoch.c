@@ -11,7 +11,6 @@
 #include "base/join.h"
 #include "base/rate_counted.h"
 #include "base/str.h"
-#include "claim/admit.h"
 #include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
@@ -675,7 +674,7 @@ static enum status check_unknown(struct session *session, struct claim *reported
 {
 	TRY(restore_proof_check(session->server, reported, ticket, is_believed(session), ret, err));
 	if (*ret < RESTORE_STORAGE_DIGEST && !is_believed(session) &&
-	    claim_admit_reported(session->server, reported, err) != STATUS_OK)
+	    held_twice_admit(session->server, reported, err) != STATUS_OK)
 		return error_prefix(err, "node %s reports claim %s without a ticket: not adopted",
 				    reported->node_id, reported->id);
 	return check_alike(session, reported, is_held, err);
@@ -765,7 +764,7 @@ static bool was_freed_before(const struct session *session, const struct claim *
 		return false;
 	return known ? known->state > CLAIM_UNPUBLISHING
 		     : session->is_reverted || chosen->is_own ||
-			       claim_admit_reported(session->server, claim, &err) != STATUS_OK;
+			       held_twice_admit(session->server, claim, &err) != STATUS_OK;
 }
 
 /* Stores the reported claim as it counts from now on. @known: its record; NULL: it is not stored. */
