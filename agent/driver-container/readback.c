@@ -256,6 +256,7 @@ enum rule {
 	SAME_TEXT,     /* where one was asked for */
 	SAME_FLAG,     /* absent is false */
 	SAME_NUMBER,   /* where one was asked for */
+	AT_MOST,       /* likewise; an earlier start may have had a lower limit by root's file */
 	SAME_CPU,      /* likewise; podman rounds it */
 	SAME_NETWORK,  /* "container:NAME" may be answered with the id */
 	WITHIN,	       /* each text of the answer was asked for */
@@ -293,12 +294,12 @@ static const struct {
 	{"ipc_namespace", "HostConfig", "IpcMode", OWN_NAMESPACE},
 	{"uts_namespace", "HostConfig", "UTSMode", OWN_NAMESPACE},
 	{"user_namespace", "HostConfig", "UsernsMode", OWN_NAMESPACE},
-	{"memory", "HostConfig", "Memory", SAME_NUMBER},
-	{"memory_swap", "HostConfig", "MemorySwap", SAME_NUMBER},
+	{"memory", "HostConfig", "Memory", AT_MOST},
+	{"memory_swap", "HostConfig", "MemorySwap", AT_MOST},
 	{"oom_kill", "HostConfig", "OomKillDisable", SAME_FLAG},
 	{"cpu", "HostConfig", "NanoCpus", SAME_CPU},
 	{"cpu_shares", "HostConfig", "CpuShares", SAME_NUMBER},
-	{"pids", "HostConfig", "PidsLimit", SAME_NUMBER},
+	{"pids", "HostConfig", "PidsLimit", AT_MOST},
 	{"security", "HostConfig", "SecurityOpt", CONFINED},
 	{"kernel_paths", "HostConfig", "MaskedPaths", NOT_EMPTIED}, /* podman describes neither list */
 	{"kernel_paths", "HostConfig", "ReadonlyPaths", NOT_EMPTIED},
@@ -429,6 +430,8 @@ static bool compare_row(const struct readback *readback, size_t i, const json_t 
 			      json_is_true(found) ? "true" : "false");
 	case SAME_NUMBER:
 		return compare_number(field, asked, found, 0, ret);
+	case AT_MOST:
+		return compare_number(field, asked, found, json_integer_value(asked), ret);
 	case SAME_CPU:
 		return compare_number(field, asked, found, CPU_ROUNDING_NS, ret);
 	case SAME_NETWORK:

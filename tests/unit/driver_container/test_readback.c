@@ -166,6 +166,7 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 		{"\"UTSMode\":\"\"", "\"UTSMode\":\"host\"", "uts_namespace"},
 		{"\"UsernsMode\":\"\"", "\"UsernsMode\":\"host\"", "user_namespace"},
 		{"\"Memory\":67108864", "\"Memory\":0", "memory"},
+		{"\"Memory\":67108864", "\"Memory\":67108865", "memory"},
 		{"\"PidsLimit\":100", "\"PidsLimit\":null", "pids"},
 		{"\"MemorySwap\":100663296", "\"MemorySwap\":-1", "memory_swap"},
 		{"\"NanoCpus\":289990000", "\"NanoCpus\":0", "cpu"},
@@ -205,6 +206,24 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 
 		assert_msg(!inspect(f, text, &fault), "row %zu, %s, was taken", i, rows[i].field);
 		assert_string_equal(fault.field, rows[i].field);
+	}
+}
+
+CASE(limits_below_those_of_the_order_are_accepted)
+{
+	static const struct {
+		const char *old, *new;
+	} rows[] = {
+		{"\"Memory\":67108864", "\"Memory\":33554432"},
+		{"\"MemorySwap\":100663296", "\"MemorySwap\":67108864"},
+		{"\"PidsLimit\":100", "\"PidsLimit\":10"},
+	};
+	struct readback_fault fault;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *text = replaced(answer_text, rows[i].old, rows[i].new);
+
+		assert_msg(inspect(f, text, &fault), "row %zu: %s", i, fault.field);
 	}
 }
 
