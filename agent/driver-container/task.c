@@ -150,7 +150,7 @@ static bool is_followed(const struct op *op)
 
 	LIST_FOREACH (other, &op->driver->ops, link)
 		if (other != op && other->kind == &follow_kind && str_eq(other->name, op->name) &&
-		    str_eq(other->nonce, op->nonce))
+		    str_eq(other->nonce, op->nonce) && other->before_ms == op->before_ms)
 			return true;
 	return false;
 }
