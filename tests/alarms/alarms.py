@@ -26,7 +26,7 @@ SERIES = re.compile(r"\bholdfast_\w+")
 RULE = re.compile(r"- alert: (\w+)\n +expr: (.*)\n(?: +for: (\w+)\n)?.*\n +annotations:\n.*\n +page: (\S+)")
 UP = 'up{job="holdfast"}'
 DAY = 86400
-WAIT_SECONDS = 60
+WAIT_SECONDS = 600
 
 # What a failure of the runbook does to the series of a healthy server, when it is looked at, and which alarm must fire.
 SCENARIOS = {
