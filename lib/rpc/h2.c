@@ -18,7 +18,7 @@ struct h2 {
 	void *userdata;
 	struct byteq frame;  /* with a piece of a body, to be sent next */
 	size_t held;	     /* bytes in the buffers of all streams */
-	size_t held_paced;   /* of these, to be sent on paced streams */
+	size_t held_paced;   /* of these, of paced streams */
 	size_t n_draining;   /* streams that are draining */
 	size_t n_paced_wide; /* paced streams with a larger window */
 	size_t n_oversized;  /* streams that were reset for their headers */
@@ -88,9 +88,9 @@ static void stream_close(struct h2_stream *stream, uint32_t code)
 	h2_stream_wake(stream);
 }
 
-/* Is there room for @n bytes of the stream's body? A paced one waits for its reader and leaves a quarter to
+/* Is there room for @n bytes of the stream's bodies? A paced one waits for its reader and leaves a quarter to
  * those that must not. */
-static enum status hold_out(struct h2 *h2, const struct h2_stream *stream, size_t n, struct error *err)
+static enum status hold_body(struct h2 *h2, const struct h2_stream *stream, size_t n, struct error *err)
 {
 	size_t max = h2->config.held_max - h2->config.held_max / 4;
 
@@ -102,10 +102,20 @@ static enum status hold_out(struct h2 *h2, const struct h2_stream *stream, size_
 	return hold(h2, n, err);
 }
 
-static void count_out(struct h2 *h2, const struct h2_stream *stream, ssize_t n)
+static void count_body(struct h2 *h2, const struct h2_stream *stream, ssize_t n)
 {
 	h2->held += (size_t)n;
 	h2->held_paced += stream->is_paced ? (size_t)n : 0;
+}
+
+void h2_stream_pace(struct h2_stream *stream)
+{
+	assert(!stream->is_paced);
+	stream->is_paced = true;
+	if (!stream->h2)
+		return;
+	stream->h2->held_paced += byteq_len(&stream->in) + byteq_len(&stream->out);
+	stream->h2->n_paced_wide += stream->is_wide;
 }
 
 /* A frame with its head fills one TLS record. */
@@ -190,14 +200,14 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
 	for (size_t i = 0; i < n_parts; i++)
 		n += parts[i].n;
-	TRY(hold_out(h2, stream, n, err));
+	TRY(hold_body(h2, stream, n, err));
 	byteq_reserve(&stream->out, n);
 	for (size_t i = 0; i < n_parts; i++) {
 		if (!byteq_put(&stream->out, parts[i].bytes, parts[i].n)) {
 			h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message");
 		}
-		count_out(h2, stream, (ssize_t)parts[i].n);
+		count_body(h2, stream, (ssize_t)parts[i].n);
 	}
 	resume(stream);
 	return STATUS_OK;
@@ -274,7 +284,7 @@ void h2_stream_take(struct h2_stream *stream, size_t n)
 {
 	byteq_take(&stream->in, n);
 	if (stream->h2)
-		stream->h2->held -= n;
+		count_body(stream->h2, stream, -(ssize_t)n);
 	give_withheld(stream, byteq_len(&stream->in));
 }
 
@@ -310,8 +320,7 @@ void h2_stream_detach(struct h2_stream *stream)
 		h2_stream_reset(stream, NGHTTP2_CANCEL);
 	/* fails when nghttp2 has forgotten the stream already */
 	(void)nghttp2_session_set_stream_user_data(h2->session, stream->id, NULL);
-	h2->held -= byteq_len(&stream->in);
-	count_out(h2, stream, -(ssize_t)byteq_len(&stream->out));
+	count_body(h2, stream, -(ssize_t)(byteq_len(&stream->in) + byteq_len(&stream->out)));
 	byteq_release(&stream->in);
 	byteq_release(&stream->out);
 	stream->h2 = NULL;
@@ -482,10 +491,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 		return count_drained(session, stream, n);
 	if (!stream || stream->in_overflow)
 		return 0;
-	if (hold(h2, n, NULL) != STATUS_OK || !byteq_put(&stream->in, bytes, n))
+	if (hold_body(h2, stream, n, NULL) != STATUS_OK || !byteq_put(&stream->in, bytes, n))
 		stream->in_overflow = true;
 	else
-		h2->held += n;
+		count_body(h2, stream, (ssize_t)n);
 	widen_window(h2, stream);
 	h2_stream_wake(stream);
 	return 0;
@@ -549,7 +558,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	if (!byteq_put(&h2->frame, head, HEAD_SIZE) || !byteq_put(&h2->frame, byteq_data(&stream->out), n))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	byteq_take(&stream->out, n);
-	count_out(h2, stream, -(ssize_t)n);
+	count_body(h2, stream, -(ssize_t)n);
 	if (stream->drain_at > 0 && byteq_len(&stream->out) <= stream->drain_at)
 		h2_stream_wake(stream);
 	return NGHTTP2_ERR_PAUSE; /* its next frame comes after this */

@@ -31,7 +31,7 @@ struct h2_stream {
 	bool in_end;	      /* the peer has finished sending */
 	bool in_overflow;     /* the connection's limit was reached; what came then is lost */
 	bool is_paused;	      /* see h2_stream_pause() */
-	bool is_paced;	      /* may be paused: little comes ahead, and it leaves room to others */
+	bool is_paced;	      /* see h2_stream_pace() */
 	bool is_wide;	      /* the peer has the large window */
 	size_t withheld;      /* bytes that have come and whose window was not returned, while paused */
 	size_t drain_at;      /* on_ready is called when out has so few bytes again; 0: it is not */
@@ -150,6 +150,9 @@ bool h2_stream_is_full(struct h2_stream *stream, size_t high);
 
 /** The received bytes are not enough for a message: the peer may send as much again as a window has. */
 void h2_stream_want_more(struct h2_stream *stream);
+
+/** The stream may be paused from now on: little comes ahead of its reader, and it leaves room to others. */
+void h2_stream_pace(struct h2_stream *stream);
 
 /** Limit the peer to its window, or let it send as much as it wants again. Other streams continue. */
 void h2_stream_pause(struct h2_stream *stream, bool is_paused);

@@ -374,8 +374,9 @@ static void rpc_call_begin(struct rpc_call *call)
 		return;
 	if (call->method->is_background)
 		server_conn_move(call->conn, POLL_BACKGROUND);
+	if (call->method->stream->on_drained && !call->method->stream->is_prompt)
+		h2_stream_pace(&call->stream);
 	call->state = CALL_STREAMING;
-	call->stream.is_paced = call->method->stream->on_drained != NULL;
 	server_conn_set_calls(call->conn, call->conn->n_held + 1);
 	call->conn->server->n_streams++;
 	if (call->method->stream->on_open)

@@ -24,6 +24,8 @@ struct rpc_stream_handlers {
 	/* The bytes that wait to be sent were more than RPC_UNSENT_HIGH, and are less than half of it. May be
 	 * NULL. */
 	void (*on_drained)(struct rpc_call *call, void *userdata);
+	/* Its readers never wait for long: others of its connection that have on_drained leave room to it. */
+	bool is_prompt;
 };
 
 struct rpc_rule; /* what the owner's gate asks of a method's callers; its own */

@@ -119,7 +119,8 @@ enum status rpc_stream_open_for(struct rpc_client *client, const struct rpc_beha
 		.userdata = userdata,
 	};
 	stream->call.behalf = behalf;
-	stream->call.stream.is_paced = events->on_drained != NULL;
+	if (events->on_drained)
+		h2_stream_pace(&stream->call.stream);
 	status = client_call_start(&stream->call, 0, err);
 	if (status != STATUS_OK) {
 		free(stream);

@@ -471,6 +471,7 @@ const struct rpc_stream_handlers fencers_stream = {
 	.on_open = on_open,
 	.on_message = on_message,
 	.on_closed = on_closed,
+	.is_prompt = true,
 };
 
 /* --- for people --- */

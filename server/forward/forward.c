@@ -33,7 +33,7 @@ struct upstream {
 	LIST_ENTRY(upstream) all;
 };
 
-/* Connections for calls, or for streams. */
+/* Connections for calls, for sessions, or for other streams, whose readers may be slow. */
 struct pool {
 	LIST_HEAD(, upstream) upstreams;
 	size_t n;
@@ -50,7 +50,7 @@ struct forward {
 	char name[LEAD_NAME_SIZE]; /* of the leader that the connections are of */
 	char address[LEAD_ADDRESS_SIZE];
 	struct rpc_client *prober; /* NULL: not yet */
-	struct pool calls, streams;
+	struct pool calls, streams, sessions;
 	struct peer_count_tree callers; /* of calls and streams in flight */
 	bool is_lost;			/* no leader is known, or it was not to be reached: streams wait */
 	bool is_trying;			/* but the next one */
@@ -91,6 +91,7 @@ static void drop_connections(struct forward *f)
 	f->prober = NULL;
 	drop_pool(&f->calls);
 	drop_pool(&f->streams);
+	drop_pool(&f->sessions);
 }
 
 /* --- streams that wait for a leader --- */
@@ -468,7 +469,8 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 		fail_call(relayed->forward, relayed->call, client, relayed->is_write, err);
 }
 
-static enum status open_stream(struct forward *f, struct relayed *relayed, struct error *err)
+static enum status open_stream(struct forward *f, struct pool *pool, struct relayed *relayed,
+			       struct error *err)
 {
 	static const struct rpc_stream_events events = {.on_open = on_leader_open,
 							.on_message = on_leader_message,
@@ -478,7 +480,7 @@ static enum status open_stream(struct forward *f, struct relayed *relayed, struc
 					  .token = rpc_call_token(relayed->call)};
 
 	TRY(count_caller(f, relayed->call, &relayed->caller, err));
-	TRY(find_upstream(f, &f->streams, &relayed->upstream, err));
+	TRY(find_upstream(f, pool, &relayed->upstream, err));
 	TRY(rpc_stream_open_for(relayed->upstream->client, &behalf, rpc_call_service(relayed->call),
 				rpc_call_method(relayed->call), OPEN_US, &events, relayed, &relayed->stream,
 				err));
@@ -495,9 +497,8 @@ static enum status check_identity(const struct rpc_call *call, struct error *err
 			 "this call needs a token (--token-file) or a certificate (--cert and --key)");
 }
 
-static void on_open(struct rpc_call *call, void *userdata)
+static void open_from(struct rpc_call *call, struct forward *f, struct pool *pool)
 {
-	struct forward *f = userdata;
 	struct relayed *relayed = NULL;
 	struct error err;
 	enum status status = check_identity(call, &err);
@@ -514,9 +515,23 @@ static void on_open(struct rpc_call *call, void *userdata)
 	}
 	*relayed = (struct relayed){.forward = f, .call = call};
 	rpc_call_set_data(call, relayed);
-	status = open_stream(f, relayed, &err);
+	status = open_stream(f, pool, relayed, &err);
 	if (status != STATUS_OK)
 		rpc_call_fail(call, &err);
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+	struct forward *f = userdata;
+
+	open_from(call, f, &f->streams);
+}
+
+static void on_open_session(struct rpc_call *call, void *userdata)
+{
+	struct forward *f = userdata;
+
+	open_from(call, f, &f->sessions);
 }
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
@@ -593,26 +608,36 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 								  .on_half_close = on_half_close,
 								  .on_drained = on_drained,
 								  .on_closed = on_closed};
+	static const struct rpc_stream_handlers session_handlers = {.on_open = on_open_session,
+								    .on_message = on_message,
+								    .on_half_close = on_half_close,
+								    .on_drained = on_drained,
+								    .on_closed = on_closed,
+								    .is_prompt = true};
 	static const struct rpc_method read = {.name = "read", .unary = hand_on_read};
 	static const struct rpc_method write = {.name = "write", .unary = hand_on_write};
 	static const struct rpc_method stream = {.name = "stream", .stream = &handlers};
 	static const struct rpc_method write_stream = {.name = "write", .stream = &write_handlers};
+	static const struct rpc_method session = {.name = "session", .stream = &session_handlers};
 	static const struct rpc_method background = {
-		.name = "background", .stream = &handlers, .is_background = true};
+		.name = "background", .stream = &session_handlers, .is_background = true};
 	struct forward *f = userdata;
 	struct lead_view view;
 
 	if (!f->lead)
 		return NULL;
 	lead_view(f->lead, &view);
-	if (method->stream && f->is_lost && !view.is_own && !reset_trying(f, &view) && may_hold(f))
+	if (method->stream && f->is_lost && !view.is_own && check_identity(call, NULL) == STATUS_OK &&
+	    !reset_trying(f, &view) && may_hold(f))
 		return &rpc_relay_later;
 	if (!view.is_known || view.is_own) /* the gate reports it */
 		return NULL;
 	if (method->stream && f->changes(method))
 		return &write_stream;
+	if (method->stream && method->stream->is_prompt)
+		return method->is_background ? &background : &session;
 	if (method->stream)
-		return method->is_background ? &background : &stream;
+		return &stream;
 	return f->changes(method) ? &write : &read;
 }
 
@@ -633,6 +658,7 @@ enum status forward_new(sd_event *event, struct rpc_server *server, struct rpc_t
 			      .renewed = renewed,
 			      .calls.upstreams = LIST_HEAD_INITIALIZER(f->calls.upstreams),
 			      .streams.upstreams = LIST_HEAD_INITIALIZER(f->streams.upstreams),
+			      .sessions.upstreams = LIST_HEAD_INITIALIZER(f->sessions.upstreams),
 			      .callers = RB_INITIALIZER(&f->callers)};
 	(void)str_format(f->uri, sizeof(f->uri), "holdfast://%s/server/", cluster);
 	*ret = f;
@@ -663,6 +689,7 @@ void forward_reconnect(struct forward *f)
 		return;
 	reconnect_pool(&f->calls);
 	reconnect_pool(&f->streams);
+	reconnect_pool(&f->sessions);
 	if (f->prober)
 		rpc_client_reconnect(f->prober);
 	if (!f->lead)

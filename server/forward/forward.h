@@ -7,8 +7,9 @@
  * certificate, and they are not handed on again. Deadlines, errors with their details and the end of a stream
  * pass unchanged; a slow reader holds its own stream back.
  *
- * Sessions of nodes are such streams. They spread over connections of which each has FORWARD_STREAMS_MAX, and
- * calls over others: a call that waits for minutes, or many, delay no other one.
+ * Sessions of nodes and fencers are such streams. They spread over connections of which each has
+ * FORWARD_STREAMS_MAX, other streams and calls over others: a call that waits for minutes, or many, delay no
+ * other one, and what slow readers leave unread takes no room from sessions.
  *
  * If the leader is unreachable, the answer is UNAVAILABLE: nothing was begun. If it is lost during a call
  * that changes something, the answer is UNKNOWN: the caller must look, then ask again.
@@ -29,8 +30,8 @@ struct lead;
 
 enum {
 	FORWARD_STREAMS_MAX = 200, /* of a connection; below the leader's limit of calls */
-	FORWARD_CONNS_MAX = 24,	   /* for streams, and as many for calls; together below the leader's limit of
-				    * connections of one identity */
+	FORWARD_CONNS_MAX = 24,	   /* for sessions, other streams and calls each; together below the leader's
+				    * limit of connections of one identity */
 	FORWARD_PER_CALLER_MAX = 400, /* calls and streams; a node has one session, 64 streams, 256 calls */
 	FORWARD_HOLD_S = 30,
 };

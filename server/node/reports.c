@@ -1139,4 +1139,5 @@ const struct rpc_stream_handlers sessions_stream = {
 	.on_open = on_open,
 	.on_message = on_message,
 	.on_closed = on_closed,
+	.is_prompt = true,
 };

@@ -774,6 +774,41 @@ WORLD_TEST(streams_whose_readers_wait_leave_room_to_one_that_is_not_paced)
 	}
 }
 
+WORLD_TEST(received_bytes_of_paused_streams_leave_room_to_one_that_is_not_paced)
+{
+	enum { PIECE = 60 * 1024, STREAMS = 100, LARGE = 1000 * 1000 };
+	static char piece[PIECE], large[LARGE];
+	static struct pump pumps[STREAMS];
+	Holdfast__V1__SessionWelcome welcome = V1(session_welcome, .server_version = large);
+	Holdfast__V1__SessionDown down =
+		V1(session_down, .message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME,
+		   .welcome = &welcome);
+	struct pump other;
+	size_t n_sent = 0;
+
+	memset(piece, 'p', sizeof(piece) - 1);
+	memset(large, 'p', sizeof(large) - 1);
+	world->handlers.on_message = count_message;
+	world->handlers.on_drained = ignore_drained;
+	for (size_t i = 0; i < STREAMS; i++) {
+		pump_open(&pumps[i], world);
+		rpc_stream_pause(pumps[i].stream, true);
+		rpc_call_pause(world->stream, true);
+		pump_some(&pumps[i], piece, 1);
+		world_settle(world);
+		if (i + 5 >= STREAMS)
+			n_sent += rpc_call_send(world->stream, &down.base, NULL) == STATUS_OK;
+	}
+	assert_int_equal(n_sent, 0);
+	world->handlers.on_drained = NULL;
+	pump_open(&other, world);
+	assert_int_equal(rpc_call_send(world->stream, &down.base, NULL), STATUS_OK);
+	world_run_until_count(world, &other.n_come, 1);
+	rpc_stream_cancel(other.stream);
+	for (size_t i = 0; i < STREAMS; i++)
+		rpc_stream_cancel(pumps[i].stream);
+}
+
 WORLD_TEST(streams_whose_readers_all_wait_fit_into_their_connection_and_lose_nothing)
 {
 	enum { SIZE = 32 * 1024, STREAMS = 64 };

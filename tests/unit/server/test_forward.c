@@ -43,9 +43,11 @@ struct world {
 	size_t n_held; /* calls at the leader */
 	struct rpc_call *flooding;
 	size_t n_sent;
+	size_t n_beats;	 /* messages of sessions that others leave room to */
 	bool is_waiting; /* for its reader */
 	bool is_unknown; /* who leads */
 	bool changes;	 /* each method does */
+	bool is_deaf;	 /* the leader takes one message of each stream */
 	bool is_own;	 /* the one that follows leads itself */
 	bool is_doubted; /* etcd does not say it */
 	enum trouble_kind trouble;
@@ -145,11 +147,19 @@ static void on_open(struct rpc_call *call, void *userdata)
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
-	flood(call);
+	if (world->is_deaf)
+		rpc_call_pause(call, true);
+	else
+		flood(call);
 }
 
 static void on_half_close(struct rpc_call *call, void *userdata)
 {
+}
+
+static void on_beat(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	world->n_beats++;
 }
 
 static void on_drained(struct rpc_call *call, void *userdata)
@@ -191,7 +201,14 @@ static void answer_held(void)
 		rpc_call_reply(world->held[--world->n_held], &response.base);
 }
 
+static const struct rpc_stream_handlers prompt_handlers = {.on_open = on_open,
+							   .on_message = on_beat,
+							   .on_half_close = on_half_close,
+							   .on_closed = on_closed,
+							   .is_prompt = true};
+
 static const struct rpc_method methods[] = {{.name = "Session", .stream = &handlers, .is_background = true},
+					    {.name = "TaskStream", .stream = &prompt_handlers},
 					    {.name = "Get", .unary = on_get}};
 static const struct rpc_service services[] = {
 	{&holdfast__v1__nodes__descriptor, methods, ARRAY_SIZE(methods)}};
@@ -346,13 +363,18 @@ static void reader_on_closed(struct rpc_stream *stream, enum status status, cons
 		(void)str_copy(reader->message, sizeof(reader->message), err->msg);
 }
 
-static void open_reader(struct reader *reader, struct rpc_client *client)
+static void open_stream(struct reader *reader, struct rpc_client *client, const char *method)
 {
 	static const struct rpc_stream_events events = {
 		.on_open = reader_on_open, .on_message = reader_on_message, .on_closed = reader_on_closed};
 
-	assert_ok(rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session",
-				  PATIENCE_S * USEC_PER_SEC, &events, reader, &reader->stream, NULL));
+	assert_ok(rpc_stream_open(client, &holdfast__v1__nodes__descriptor, method, PATIENCE_S * USEC_PER_SEC,
+				  &events, reader, &reader->stream, NULL));
+}
+
+static void open_reader(struct reader *reader, struct rpc_client *client)
+{
+	open_stream(reader, client, "Session");
 }
 
 /* What it does not take stays with who sends: at the one that follows there is a window and a little. */
@@ -378,6 +400,47 @@ TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, tea
 	assert_int_equal(slow.status, STATUS_OK);
 	assert_int_equal(slow.n, PIECES); /* all, in order, and then the end */
 	rpc_stream_cancel(other.stream);
+	WAIT_FOR(world->n_open == 0);
+}
+
+/* More than the follower holds for the leader. */
+TEST_FIXTURE(sessions_have_room_beside_streams_that_the_leader_does_not_read, setup, teardown)
+{
+	enum { SLOW = 36, SIZE = 1000 * 1000 };
+	static struct reader slow[SLOW];
+	static char text[SIZE];
+	Holdfast__V1__Heartbeat heartbeat = V1(heartbeat, .boot_id = text);
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT,
+		   .heartbeat = &heartbeat);
+	Holdfast__V1__TaskStreamEnd end = V1(task_stream_end, .message = text);
+	Holdfast__V1__TaskStreamUp beat =
+		V1(task_stream_up, .message_case = HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END, .end = &end);
+	struct reader session = {.n = 0};
+	size_t n_refused = 0;
+
+	memset(text, 'x', sizeof(text) - 1);
+	world->is_deaf = true;
+	open_stream(&session, client_at(1), "TaskStream");
+	WAIT_FOR(session.is_open);
+	for (size_t i = 0; i < SLOW; i++) {
+		slow[i] = (struct reader){.n = 0};
+		open_reader(&slow[i], client_at(0));
+		WAIT_FOR(slow[i].is_open);
+		for (int k = 0; k < 2 && slow[i].stream; k++) {
+			(void)rpc_stream_send(slow[i].stream, &up.base, NULL);
+			run_idle(world->event);
+		}
+		n_refused += !slow[i].stream;
+	}
+	assert_in_range(n_refused, 1, SLOW - 20);
+	assert_int_equal(rpc_stream_send(session.stream, &beat.base, NULL), STATUS_OK);
+	WAIT_FOR(world->n_beats == 1 || !session.stream);
+	assert_msg(session.stream, "%s", session.message);
+	rpc_stream_cancel(session.stream);
+	for (size_t i = 0; i < SLOW; i++)
+		if (slow[i].stream)
+			rpc_stream_cancel(slow[i].stream);
 	WAIT_FOR(world->n_open == 0);
 }
 
@@ -722,6 +785,11 @@ TEST_FIXTURE(a_caller_without_an_identity_opens_no_stream_at_a_follower, setup, 
 	WAIT_FOR(!reader.stream);
 	assert_int_equal(reader.status, STATUS_UNAUTHENTICATED);
 	assert_int_equal(world->n_open, 0);
+	world->is_unknown = true;
+	tell();
+	open_reader(&reader, client);
+	run_idle(world->event); /* no time passes: nor does it wait for a leader */
+	assert_null(reader.stream);
 	rpc_client_free(client);
 	rpc_tls_free(endpoint.tls);
 }
