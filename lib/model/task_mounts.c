@@ -61,6 +61,10 @@ static enum status check_outer(const task_t *task, const char *outer, size_t ski
 	for (size_t i = 0; i < task->n_volumes; i++)
 		if (i != skip)
 			TRY(check_inner(outer, task->volumes[i]->destination, err));
+	if (paths && paths->n_map > TASK_MOUNTS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "it has %zu host_paths, at most %d are allowed with a bidirectional mount",
+				 paths->n_map, TASK_MOUNTS_MAX);
 	for (size_t i = 0; paths && i < paths->n_map; i++)
 		TRY(check_inner(outer, paths->map[i]->value, err));
 	if (plugin)

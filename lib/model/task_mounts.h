@@ -8,7 +8,7 @@
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <stdbool.h>
 
-enum { TASK_MOUNTS_MAX = 64 }; /* volume mounts: the checks compare each with each */
+enum { TASK_MOUNTS_MAX = 64 }; /* volume mounts, and host_paths: the checks compare each with each */
 
 /** Checks that there are at most TASK_MOUNTS_MAX, that no mount is within a bidirectional one, and that a
  * task which asks for such a one can mount.

@@ -49,8 +49,6 @@ static enum status check_per_alloc(const Job *job, const Group *group, struct er
 {
 	char field[ERROR_FIELD_SIZE];
 
-	if (group->n_per_alloc > ALLOC_VOLUMES_MAX)
-		return error_invalid(err, "per_alloc", "it names more than %d volumes", ALLOC_VOLUMES_MAX);
 	for (size_t i = 0; i < group->n_per_alloc; i++) {
 		if (!find_volume(group, group->per_alloc[i]))
 			return error_invalid(err, "per_alloc", "it names volume '%.64s', which there is not",
@@ -125,6 +123,17 @@ static enum status check_template(const Group *group, struct error *err)
 	return STATUS_OK;
 }
 
+/* First: other checks compare each volume with each name. */
+static enum status check_sizes(const Group *group, struct error *err)
+{
+	if (group->allocation->n_volumes > ALLOC_VOLUMES_MAX)
+		return error_invalid(err, "volume", "it has %zu, at most %d are allowed",
+				     group->allocation->n_volumes, ALLOC_VOLUMES_MAX);
+	if (group->n_per_alloc > ALLOC_VOLUMES_MAX)
+		return error_invalid(err, "per_alloc", "it names more than %d volumes", ALLOC_VOLUMES_MAX);
+	return STATUS_OK;
+}
+
 /* Its members would have two. */
 static enum status check_node_loss(const Job *job, const Group *group, struct error *err)
 {
@@ -186,6 +195,7 @@ static enum status check_group(const Job *job, uint32_t i, struct error *err)
 		if (str_eq(job->groups[k]->name, group->name))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "it is given twice");
 	TRY(check_template(group, err));
+	TRY(check_sizes(group, err));
 	for (size_t k = 0; k < ARRAY_SIZE(checks); k++)
 		status = error_collect(status, checks[k](job, group, &one), &one, err);
 	return error_collect(status, check_member(job, i, &one), &one, err);

@@ -749,6 +749,28 @@ TEST(a_task_has_only_so_many_mounts)
 		     "at most 64 are allowed");
 }
 
+TEST(a_bidirectional_mount_is_compared_with_so_many_host_paths)
+{
+	Holdfast__Driver__V1__KeyValue *paths[TASK_MOUNTS_MAX + 1];
+	Holdfast__Driver__V1__ConfigValue *value;
+	struct error err = {.msg = ""};
+	struct work w;
+
+	make(&w);
+	mounting(&w, "/data");
+	with_host_path(&w, "/srv/a");
+	value = w.tasks[0].config[1];
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		paths[i] = value->map[0];
+	value->map = paths;
+	value->n_map = TASK_MOUNTS_MAX;
+	assert_succeeds(judge(&w, &err), err);
+	value->n_map++;
+	expect_refused(&w, "it has 65 host_paths, at most 64 are allowed with a bidirectional mount");
+	w.mounts[0].propagation = HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE;
+	assert_succeeds(judge(&w, &err), err);
+}
+
 /* Sets as many different references of the node, each twice, in one text. */
 static void want_values(struct work *w, unsigned int n)
 {

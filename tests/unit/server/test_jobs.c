@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "job/job_spec.h"
 #include "job/job_work.h"
 
@@ -724,6 +725,41 @@ CASE(an_impossible_job_error_names_the_field)
 		assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 		assert_msg(strstr(err.msg, rows[i].words), "%s is not in: %s", rows[i].words, err.msg);
 	}
+}
+
+/* Volumes of a group, and names of them. */
+static enum status judge_sizes(struct fixture *f, size_t n_volumes, size_t n_names, struct error *err)
+{
+	Holdfast__V1__VolumeRequest volumes[ALLOC_VOLUMES_MAX + 1], *list[ALLOC_VOLUMES_MAX + 1];
+	char texts[ALLOC_VOLUMES_MAX + 1][8], *names[ALLOC_VOLUMES_MAX + 1];
+	struct submission s;
+
+	make_job(f, &s);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		(void)str_format(texts[i], sizeof(texts[i]), "v%zu", i);
+		names[i] = texts[i];
+		volumes[i] = s.volume;
+		volumes[i].name = volumes[i].source = texts[i];
+		list[i] = &volumes[i];
+	}
+	s.group.count = 2; /* so each name is looked for */
+	s.alloc.volumes = list;
+	s.alloc.n_volumes = n_volumes;
+	s.group.per_alloc = names;
+	s.group.n_per_alloc = n_names;
+	return job_validate(&s.job, err);
+}
+
+CASE(volumes_and_their_names_are_counted_before_they_are_compared)
+{
+	enum { MAX = ALLOC_VOLUMES_MAX };
+	struct error err;
+
+	assert_succeeds(judge_sizes(f, MAX, MAX, &err), err);
+	assert_int_equal(judge_sizes(f, MAX + 1, 0, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "group one.volume: it has 17, at most 16 are allowed");
+	assert_int_equal(judge_sizes(f, 1, MAX + 1, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "group one.per_alloc: it names more than 16 volumes");
 }
 
 CASE(a_group_may_have_the_most_attempts_and_the_longest_interval)
