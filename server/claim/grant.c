@@ -676,10 +676,9 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "node %s has not yet reported what it holds; it gets no claim before that",
 				 who.name);
-	if (!same) {
-		TRY(alloc_options_check(&server->state, asked.alloc, asked.volume_name, err));
+	TRY(alloc_options_check(&server->state, asked.alloc, asked.volume_name, err));
+	if (!same)
 		return grant(server, call, &asked, alloc, err);
-	}
 	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it
 	 * has revoked elsewhere. */
 	return commit_and_attach(server, &(struct change){.is_confirmed = server->lead != NULL}, call,

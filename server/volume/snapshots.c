@@ -421,18 +421,21 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	return STATUS_OK;
 }
 
-/* A parameter may name a server, to which the plugin sends what the secrets open. */
-static enum status check_parameters(struct server *server, const struct rpc_call *call,
-				    const struct volume_parts *parts,
-				    const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
+/* A parameter, of this call or of the one that began the record, may name a server, to which the plugin sends
+ * what the secrets open. */
+static enum status check_parameters(struct server *server, const struct snapshotting *work, bool has_given,
+				    struct error *err)
 {
-	if (!call || request->n_parameters == 0 || request->n_secrets > 0 || parts->secrets->n_secrets == 0 ||
-	    access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err) == STATUS_OK)
+	const struct volume_parts *parts = &work->parts;
+
+	if (!work->call || work->snapshot->n_parameters == 0 || has_given || parts->secrets->n_secrets == 0 ||
+	    access_check(server, work->call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err) == STATUS_OK)
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_INVALID_ARGUMENT, 0,
 		"parameters: the stored secrets of volume %s go with no parameters of a request: give "
-		"the secrets, too, or omit the parameters",
+		"the secrets, too, or omit the parameters and, if the snapshot was begun with some, take "
+		"another name",
 		parts->volume.id);
 }
 
@@ -453,11 +456,11 @@ static enum status snapshot_begin(struct server *server, const struct volume_ent
 	char object[OBJECT_NAME_SIZE];
 
 	TRY(volume_store_load(server, entry, &work->parts, err));
-	TRY(check_parameters(server, work->call, &work->parts, request, err));
 	TRY(fill_snapshot(server, &entry->volume, request, scheduled_ms, work, err));
 	TRY(volume_secrets_take(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready && !work->snapshot->deleting)
 		return change_commit(server, &change, on_made, work, err); /* made: answered when durable */
+	TRY(check_parameters(server, work, request->n_secrets > 0, err));
 	TRY(check_alone(server, work, err));
 	if (work->snapshot->deleting)
 		return refuse_deleting(work->snapshot, err);

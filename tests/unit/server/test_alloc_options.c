@@ -276,6 +276,8 @@ CASE(a_flag_with_a_value_sends_the_secrets_of_its_volume_nowhere)
 	put_secrets(f, false);
 	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), err);
 	protobuf_c_message_free_unpacked(&response->base, NULL);
+	put_secrets(f, true);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_PERMISSION_DENIED);
 }
 
 /* What is kept of the submission, in bytes. */

@@ -356,6 +356,7 @@ CASE(the_parameters_of_a_snapshot_send_stored_secrets_nowhere)
 {
 	static const char with[] = "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s1\","
 				   "\"parameters\":{\"endpoint\":\"evil.example\"}%s}";
+	static const char again[] = "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s1\"}";
 	cleanup(caller_release) struct caller_client b;
 	char json[512], text[ERROR_MSG_MAX];
 
@@ -365,7 +366,13 @@ CASE(the_parameters_of_a_snapshot_send_stored_secrets_nowhere)
 	assert_int_equal(ask_as(&b, "Volumes.CreateSnapshot", json, text), STATUS_INVALID_ARGUMENT);
 	assert_contains(text, "parameters: the stored secrets");
 	(void)snprintf(json, sizeof(json), with, ",\"secrets\":{\"key\":\"given\"}");
+	/* nor does a repeat, to which the record adds them */
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.CreateSnapshot", json, STATUS_UNAVAILABLE);
+	assert_int_equal(ask_as(&b, "Volumes.CreateSnapshot", again, text), STATUS_INVALID_ARGUMENT);
+	assert_contains(text, "parameters: the stored secrets");
 	expect(&b, "Volumes.CreateSnapshot", json, STATUS_OK);
+	expect(&b, "Volumes.CreateSnapshot", again, STATUS_OK); /* it is made: nothing is sent */
 }
 
 /* Pages of one, as a caller asks who looks for names. */
