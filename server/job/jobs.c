@@ -564,7 +564,7 @@ static enum status purge(struct server *server, struct rpc_call *call, const str
 			 struct change *change, struct error *err)
 {
 	Holdfast__V1__StopJobResponse response = HOLDFAST__V1__STOP_JOB_RESPONSE__INIT;
-	Job job = shown(entry);
+	Job job = shown_to(server, call, entry);
 
 	TRY(check_ended(server, &job, err));
 	response.job = &job;

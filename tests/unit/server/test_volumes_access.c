@@ -498,6 +498,25 @@ CASE(a_list_of_jobs_is_of_visible_namespaces_and_has_tasks_for_readers)
 	}
 }
 
+CASE(the_answer_to_the_stop_of_a_job_has_tasks_only_for_readers)
+{
+	static const char *const asked[] = {"{\"id\":\"a\",\"namespace\":\"mine\"}",
+					    "{\"id\":\"a\",\"namespace\":\"mine\",\"purge\":true}"};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(asked); i++) {
+		cleanup(caller_release) struct caller_client caller;
+		bool reads = i >= ARRAY_SIZE(asked);
+		char text[8192];
+
+		operator_does(f, "Jobs.Run", JOB("a", "mine"));
+		caller_with_policy(f, reads ? MINE("\"submit-job\",\"read-job\"") : MINE("\"submit-job\""),
+				   &caller);
+		assert_int_equal(try(&caller, "Jobs.Stop", asked[i % ARRAY_SIZE(asked)], text, sizeof(text)),
+				 STATUS_OK);
+		assert_int_equal(strstr(text, "hunter2") != NULL, reads);
+	}
+}
+
 #define LONG_NAME "v123456789v123456789v123456789v123456789v123456789v123456789v123"
 
 /* A rule of all namespaces has the longer name, too; that of the namespace itself denies. */
