@@ -11,6 +11,7 @@
 #include "model/restart.h"
 #include "model/volume_detail.h"
 #include "nomad/keys.h"
+#include "pb/pbjson_word.h"
 #include "rpc/pbjson.h"
 
 #include <errno.h>
@@ -1079,8 +1080,21 @@ static enum status lift_constraints(const json_t *job, json_t *group, struct err
 	return json_object_set(group, key, all) < 0 ? error_no_memory(err, "the specification") : STATUS_OK;
 }
 
-static enum status map_group(const struct conf *conf, const char *name, json_t *body, bool is_system,
-			     json_t *list, struct error *err)
+/* A missing key has Nomad's value: for the server 0 attempts mean never again. @block may be NULL. */
+static bool default_reschedule(json_t *block, bool is_batch)
+{
+	enum { DELAY_MS = 30 * 1000 }; /* as without a block */
+	const json_t *attempts = json_object_get(block, "attempts");
+	bool is_none = !attempts || (json_is_integer(attempts) && json_integer_value(attempts) == 0);
+	bool is_limited = is_batch || !is_none;
+
+	return !block || (set_default(block, "unlimited", json_boolean(!is_limited)) &&
+			  set_default(block, "attempts", json_integer(is_batch)) &&
+			  set_default(block, "delay_ms", json_integer(DELAY_MS)));
+}
+
+static enum status map_group(const struct conf *conf, const char *name, json_t *body,
+			     Holdfast__V1__JobType type, json_t *list, struct error *err)
 {
 	cleanup_json json_t *group = NULL;
 	cleanup_json json_t *per_alloc = json_array();
@@ -1093,7 +1107,9 @@ static enum status map_group(const struct conf *conf, const char *name, json_t *
 	status = error_collect(status, map_per_alloc(conf, body, per_alloc, &one), &one, err);
 	if (status != STATUS_OK)
 		return status;
-	if ((!json_object_get(group, "count") && !is_system &&
+	if (!default_reschedule(json_object_get(group, "reschedule"),
+				type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH) ||
+	    (!json_object_get(group, "count") && type != HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM &&
 	     json_object_set_new(group, "count", json_integer(1)) < 0) ||
 	    json_object_set_new(group, "name", json_string(name)) < 0 ||
 	    !set_default(group, "allocation", json_object()) ||
@@ -1102,13 +1118,22 @@ static enum status map_group(const struct conf *conf, const char *name, json_t *
 	return STATUS_OK;
 }
 
+static Holdfast__V1__JobType type_of(const json_t *type)
+{
+	const ProtobufCEnumValue *known =
+		json_is_string(type)
+			? pbjson_word_find(&holdfast__v1__job_type__descriptor, json_string_value(type), true)
+			: NULL;
+
+	return known ? (Holdfast__V1__JobType)known->value : HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE;
+}
+
 static enum status map_job(const struct conf *conf, const char *id, json_t *body, json_t **ret,
 			   struct error *err)
 {
 	cleanup_json json_t *groups = json_array();
 	json_t *mapped = NULL;
 	const json_t *type = json_object_get(body, "type");
-	bool is_system = json_is_string(type) && str_eq(json_string_value(type), "system");
 	enum status status = map_block(conf, &job_block, body, &mapped, err);
 	json_t *given = json_object_get(body, "group");
 	struct error one;
@@ -1126,7 +1151,7 @@ static enum status map_job(const struct conf *conf, const char *id, json_t *body
 			TRY(lift_constraints(body, group, err));
 		status = error_collect(status,
 				       json_is_object(group)
-					       ? map_group(conf, name, group, is_system, groups, &one)
+					       ? map_group(conf, name, group, type_of(type), groups, &one)
 					       : conf_error(conf, given, name, &one,
 							    "'group' must be a block: group \"NAME\" { }"),
 				       &one, err);

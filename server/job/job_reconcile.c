@@ -578,9 +578,16 @@ static bool is_refused(struct pass *pass, const struct member *member)
 static bool may_reschedule(struct pass *pass, const struct member *member)
 {
 	const struct job_reschedule *policy = &pass->job->groups[member->group].reschedule;
+	const struct job_alloc *failed = member->n_allocs > 0 && counts_as_failure(pass, &member->allocs[0])
+						 ? &member->allocs[0]
+						 : NULL;
 	int64_t now_ms = pass->world->now_ms, oldest_ms = 0;
 	uint32_t n_failed = 0;
 
+	if (failed && policy->attempts == 0 && !policy->unlimited) {
+		(void)add_wait(pass, member, JOB_WAIT_ATTEMPTS, failed, 0);
+		return false;
+	}
 	for (size_t i = 0; i < member->n_allocs; i++) {
 		const struct job_alloc *alloc = &member->allocs[i];
 
@@ -595,11 +602,9 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 			       oldest_ms + policy->interval_ms);
 		return false;
 	}
-	if (member->n_allocs == 0 || !counts_as_failure(pass, &member->allocs[0]) ||
-	    member->allocs[0].end_ms + policy->delay_ms <= now_ms)
+	if (!failed || failed->end_ms + policy->delay_ms <= now_ms)
 		return true;
-	(void)add_wait(pass, member, JOB_WAIT_DELAY, &member->allocs[0],
-		       member->allocs[0].end_ms + policy->delay_ms);
+	(void)add_wait(pass, member, JOB_WAIT_DELAY, failed, failed->end_ms + policy->delay_ms);
 	return false;
 }
 
@@ -971,6 +976,10 @@ const char *job_wait_text(const struct job_wait *wait, const char *namespace,
 			       or_nobody(wait->alloc_id));
 	else if (wait->what == JOB_WAIT_DELAY)
 		until_text(wait, "its allocation failed; waits", ret);
+	else if (wait->what == JOB_WAIT_ATTEMPTS && wait->until_ms == 0)
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "its allocation failed, and its reschedule block has no attempts; submit "
+			       "another version, or holdfast job restart");
 	else if (wait->what == JOB_WAIT_ATTEMPTS)
 		until_text(wait, "its allocations failed too often for its reschedule block; waits", ret);
 	else if (wait->what == JOB_WAIT_NEXT_VERSION && !wait->alloc_id)

@@ -49,7 +49,7 @@ struct job_update {
 /* When a member whose allocation failed is placed again, on any node. */
 struct job_reschedule {
 	bool unlimited;
-	uint32_t attempts; /* within the interval */
+	uint32_t attempts; /* within the interval; 0: never */
 	uint32_t interval_ms;
 	uint32_t delay_ms; /* after the failure */
 };
@@ -194,7 +194,7 @@ enum job_wait_for {
 	JOB_WAIT_CONNECTION,   /* node_id, on which alloc_id is, is away: its state is unknown */
 	JOB_WAIT_TURN,	       /* of the update, to replace alloc_id: others must become healthy first */
 	JOB_WAIT_DELAY,	       /* until_ms, after a failure */
-	JOB_WAIT_ATTEMPTS,     /* too many failures; again at until_ms */
+	JOB_WAIT_ATTEMPTS,     /* too many failures; again at until_ms, 0: never */
 	JOB_WAIT_NEXT_VERSION, /* the update failed: another version, or this one submitted again */
 	JOB_WAIT_PLACE,	       /* some node that can take it; reason: why all nodes refused */
 	JOB_WAIT_N,

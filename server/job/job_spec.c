@@ -291,10 +291,12 @@ static void view_group(const Group *group, enum job_type type, struct job_group 
 						  .min_healthy_ms = update->min_healthy_ms,
 						  .healthy_deadline_ms = update->healthy_deadline_ms};
 	if (reschedule)
-		ret->reschedule = (struct job_reschedule){.unlimited = reschedule->unlimited,
-							  .attempts = reschedule->attempts,
-							  .interval_ms = reschedule->interval_ms,
-							  .delay_ms = reschedule->delay_ms};
+		ret->reschedule = (struct job_reschedule){
+			.unlimited = reschedule->unlimited,
+			.attempts = reschedule->attempts,
+			.interval_ms = reschedule->interval_ms > 0 ? reschedule->interval_ms
+								   : JOB_RESCHEDULE_INTERVAL_MAX_MS,
+			.delay_ms = reschedule->delay_ms};
 	for (size_t i = 0; i < ret->n_volumes; i++) {
 		const Holdfast__V1__VolumeRequest *from = group->allocation->volumes[i];
 		struct volume_request request = {.read_only = from->read_only,

@@ -176,6 +176,27 @@ JOB_TEST(an_allocation_that_failed_too_often_waits_until_its_failures_are_old)
 	assert_int_equal(decisions.wake_ms, 95000 + 60000);
 }
 
+JOB_TEST(a_member_without_attempts_is_not_placed_after_a_failure)
+{
+	struct job_alloc allocs[1] = {alloc_of("a", 0)};
+	char text[JOB_WAIT_TEXT_SIZE];
+
+	group.reschedule.attempts = 0;
+	allocs[0].client = CLIENT_FAILED;
+	allocs[0].end_ms = 1; /* the interval is long over */
+	assert_int_equal(decide(allocs, 1, NULL)->n_actions, 0);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_ATTEMPTS);
+	assert_contains(job_wait_text(&decisions.waits[0], NAMESPACE_DEFAULT, text), "has no attempts");
+	assert_int_equal(decisions.wake_ms, 0);
+	assert_true(allocs[0].needed_until_ms == JOB_NEEDS_ALWAYS);
+	allocs[0].client = CLIENT_LOST; /* it has not failed */
+	assert_int_equal(decide(allocs, 1, NULL)->n_actions, 1);
+	allocs[0].client = CLIENT_FAILED;
+	group.reschedule.unlimited = true;
+	assert_int_equal(decide(allocs, 1, NULL)->n_actions, 1);
+	group.reschedule = (struct job_reschedule){.attempts = 1, .interval_ms = 60000};
+}
+
 JOB_TEST(a_second_allocation_of_a_member_is_stopped)
 {
 	struct job_alloc allocs[2] = {alloc_of("young", 0), alloc_of("aged", 0)};

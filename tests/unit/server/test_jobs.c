@@ -772,6 +772,19 @@ CASE(a_group_may_have_the_most_attempts_and_the_longest_interval)
 	assert_int_equal(run(f, &s, NULL), 1);
 }
 
+CASE(attempts_without_an_interval_are_those_of_a_day)
+{
+	static struct job_view view;
+	struct submission s;
+
+	make_job(f, &s);
+	job_view_of(&s.job, &view);
+	assert_int_equal(view.spec.groups[0].reschedule.interval_ms, 24 * 3600 * 1000);
+	s.reschedule.interval_ms = 1000;
+	job_view_of(&s.job, &view);
+	assert_int_equal(view.spec.groups[0].reschedule.interval_ms, 1000);
+}
+
 CLUSTER_TEST(members_have_volumes_of_their_own_and_lists_have_versions)
 {
 	Holdfast__V1__JobHistoryRequest request = HOLDFAST__V1__JOB_HISTORY_REQUEST__INIT;
