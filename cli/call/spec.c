@@ -493,16 +493,20 @@ static enum status map_size(const struct place *at, json_t *value, json_t **ret)
 	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
 }
 
-/* memory = 256, or "256MiB". A number that was meant as bytes is refused. */
+/* memory = 256, "256" or "256MiB". A number that was meant as bytes is refused. */
 static enum status map_mib(const struct place *at, json_t *value, json_t **ret)
 {
-	if (!json_is_integer(value))
+	const char *text = json_string_value(value);
+	bool is_digits = text && text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+	uint64_t n = (uint64_t)json_integer_value(value);
+
+	if (!json_is_integer(value) && !is_digits)
 		return map_size(at, value, ret);
-	if (json_integer_value(value) < 0 || json_integer_value(value) > MIB_MAX)
+	if ((is_digits && parse_u64(text, 0, MIB_MAX, &n) < 0) || n > MIB_MAX)
 		return conf_error(at->conf, at->object, at->key->key, at->err,
 				  "'%s' without a unit is MiB, 0 to %d; write \"256MiB\"", at->key->key,
 				  MIB_MAX);
-	*ret = json_integer(json_integer_value(value) << 20);
+	*ret = json_integer((json_int_t)n << 20);
 	return *ret ? STATUS_OK : error_no_memory(at->err, "the specification");
 }
 
