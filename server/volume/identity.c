@@ -19,11 +19,13 @@ static bool may(struct server *server, const struct rpc_call *call, enum access_
 	return access_check(server, call, right, namespace, NULL) == STATUS_OK;
 }
 
-/* Names a volume for messages; without its name for callers that may not see it. */
-static const char *name_of(struct server *server, const struct rpc_call *call, const struct volume *volume,
-			   char ret[static NAME_SIZE])
+/* Names a volume for messages of namespace @own; without its name for callers that may not see it, and for
+ * the server itself, which stores them for readers there. */
+static const char *name_of(struct server *server, const struct rpc_call *call, const char *own,
+			   const struct volume *volume, char ret[static NAME_SIZE])
 {
-	if (!call || may(server, call, ACCESS_VOLUME_LIST, volume->namespace))
+	if (str_eq(volume->namespace, own) ||
+	    (call && may(server, call, ACCESS_VOLUME_LIST, volume->namespace)))
 		(void)str_format(ret, NAME_SIZE, "volume %s in namespace %s", volume->id, volume->namespace);
 	else
 		(void)str_copy(ret, NAME_SIZE, "a volume of another namespace");
@@ -76,7 +78,7 @@ static enum status refuse_taken(struct server *server, const struct rpc_call *ca
 	return error_set(err, STATUS_ALREADY_EXISTS, 0,
 			 "%s: this storage is in use by %s, and two names of one storage would get two "
 			 "writers; use that volume%s%s%s",
-			 field_of(volume), name_of(server, call, &other->volume, name),
+			 field_of(volume), name_of(server, call, volume->namespace, &other->volume, name),
 			 is_near ? ", or register a second name that has one claim table with it: shares = \""
 				 : "",
 			 is_near ? other->id : "", is_near ? "\"" : "");
@@ -195,7 +197,8 @@ static enum status check_placeholders(struct server *server, const struct rpc_ca
 				err, STATUS_FAILED_PRECONDITION, 0,
 				"%s: %s is known %sfrom a node's report and may be this storage; %swait "
 				"until its claims are released",
-				field_of(volume), name_of(server, call, &other->volume, name),
+				field_of(volume),
+				name_of(server, call, volume->namespace, &other->volume, name),
 				volume_is_placeholder(&other->volume) ? "only " : "with a claim ",
 				volume_is_placeholder(&other->volume) ? "register that one first, or " : "");
 	return STATUS_OK;
@@ -317,8 +320,8 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 				"volume %s: %s has the same id at the provider, which deletes only "
 				"by that id; forget this one with holdfast volume deregister %s%s%s, or "
 				"the other one first",
-				entry->id, name_of(server, call, &at->volume, name), entry->id,
-				NAMESPACE_OPTION(entry->namespace));
+				entry->id, name_of(server, call, entry->namespace, &at->volume, name),
+				entry->id, NAMESPACE_OPTION(entry->namespace));
 	return STATUS_OK;
 }
 

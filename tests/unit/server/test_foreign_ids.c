@@ -6,6 +6,7 @@
 #include "provider_world.h"
 #include "unit.h"
 
+#include "volume/identity.h"
 #include "volume/snapshots.h"
 
 #define IN(namespace, id) "\"id\":\"" id "\",\"namespace\":\"" namespace "\","
@@ -196,6 +197,30 @@ CASE(another_context_under_an_id_of_another_namespace_needs_the_right_there)
 	caller_release(&b);
 	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
 	expect(&b, "Volumes.Register", share_of_b, STATUS_OK);
+}
+
+/* The server checks again before it asks the provider, and stores what it finds for readers of namespace b.
+ */
+CASE(a_deletion_names_no_volume_of_another_namespace_that_has_the_id)
+{
+	const struct volume_entry *entry;
+	struct error err;
+
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}",
+	     NULL);
+	must(f, "Register",
+	     "{\"volume\":{" IN("a", "w") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
+	     NULL);
+	entry = NON_NULL(state_volume(&f->server->state, "b", "v"));
+	assert_error(identity_check_alone(f->server, NULL, entry, &err), STATUS_FAILED_PRECONDITION, err,
+		     "volume v: a volume of another namespace has the same id at the provider");
+	operator_does(f, "Volumes.Deregister", "{\"id\":\"w\",\"namespace\":\"a\"}");
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "w") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
+	     NULL);
+	assert_error(identity_check_alone(f->server, NULL, entry, &err), STATUS_FAILED_PRECONDITION, err,
+		     "volume v: volume w in namespace b has the same id");
 }
 
 CASE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt)
