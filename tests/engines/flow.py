@@ -431,6 +431,7 @@ class Flow(Execs):
         mounts, claims, containers = self.node.mounts(), self.room.live_claims(), self.containers()
         assert len(mounts) > 0 and len(claims) == 1 and len(containers) == 1, (mounts, claims, containers)
         self.crash(alloc, 2)
+        wait_for("the restart to be counted", lambda: self.restarts(alloc, 1))
         self.room.server.kill(signal.SIGKILL)
         self.crash(alloc, 3)
         self.kill_agent_only()
