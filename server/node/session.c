@@ -232,6 +232,14 @@ static enum status search_claim(struct session *session, const char *id, struct 
 	return freed_find(session->server, id, ret, err);
 }
 
+void session_pay_search(struct session *session, uint64_t start_us)
+{
+	struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	if (node)
+		node->searches.rate.paid_us += SESSION_SEARCH_SHARE * (clock_monotonic_us() - start_us);
+}
+
 /* The event loop waits for the store meanwhile: a node pays by the time of its searches. */
 enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,
 			       struct error *err)
@@ -246,14 +254,14 @@ enum status session_find_claim(struct session *session, const char *id, struct c
 	if (*ret)
 		return STATUS_OK;
 	if (node && !rate_take_counted(&node->searches, 1, SESSION_SEARCH_BURST_US, start_us, more))
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "node %s names too many claims that are not live: the server has searched "
-				 "them for %d ms, and does so for a tenth of the time from then on",
-				 session->node_id,
-				 SESSION_SEARCH_BURST_US / SESSION_SEARCH_SHARE / (int)USEC_PER_MSEC);
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"node %s names too many claims that are not live or not proven: the server "
+			"has searched them for %d ms, and does so for a tenth of the time from then on",
+			session->node_id,
+			SESSION_SEARCH_BURST_US / SESSION_SEARCH_SHARE / (int)USEC_PER_MSEC);
 	status = search_claim(session, id, ret, err);
-	if (node)
-		node->searches.rate.paid_us += SESSION_SEARCH_SHARE * (clock_monotonic_us() - start_us);
+	session_pay_search(session, start_us);
 	return status;
 }
 

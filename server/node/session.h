@@ -117,6 +117,10 @@ enum status session_silence_start(struct server *server, struct error *err);
 enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,
 			       struct error *err);
 
+/** The event loop did work since @start_us (CLOCK_MONOTONIC) that the node can cause again and again: it
+ * counts as searches do. */
+void session_pay_search(struct session *session, uint64_t start_us);
+
 /** A message was handled: the next one sees the store as it is then. */
 void session_end_message(struct session *session);
 

@@ -596,16 +596,13 @@ static uint64_t known_generation(struct server *server, const struct volume_entr
 	return volume ? volume->volume.generation : state_generation_floor(&server->state);
 }
 
-/* Checks a claim that the store does not know. */
-static enum status check_history(struct session *session, const struct claim *reported,
-				 const ProtobufCBinaryData *ticket, struct error *err)
+/* Checks a claim that the store does not know, and that its ticket proves. */
+static enum status check_history(struct session *session, const struct claim *reported, struct error *err)
 {
 	struct server *server = session->server;
 	const struct volume_entry *volume =
 		state_volume(&server->state, reported->namespace, reported->volume_id);
 
-	if (!restore_proof_by_ticket(server, reported, ticket))
-		return STATUS_OK;
 	return history_check_grant(session, reported, known_generation(server, volume), err);
 }
 
@@ -669,10 +666,11 @@ static enum status check_alike(const struct session *session, const struct claim
 /* Checks a claim, @is_held or past, that the store does not know. Without a ticket it could have been had by
  * asking, unless others hold the volume. After the store went back they may be the ones that do not. */
 static enum status check_unknown(struct session *session, struct claim *reported, bool is_held,
-				 const ProtobufCBinaryData *ticket, enum restore_storage *ret,
+				 const ProtobufCBinaryData *ticket, bool is_proven, enum restore_storage *ret,
 				 struct error *err)
 {
-	TRY(restore_proof_check(session->server, reported, ticket, is_believed(session), ret, err));
+	TRY(restore_proof_check(session->server, reported, ticket, is_proven, is_believed(session), ret,
+				err));
 	if (*ret < RESTORE_STORAGE_DIGEST && !is_believed(session) &&
 	    held_twice_admit(session->server, reported, err) != STATUS_OK)
 		return error_prefix(err, "node %s reports claim %s without a ticket: not adopted",
@@ -729,18 +727,13 @@ static void make_past(const struct session *session, const struct claim *reporte
 /* A claim of which the store knows nothing, that the node has released, by a receipt or because it is of an
  * earlier boot: its volume may still be attached at the provider. STATUS_OK when it is not proven, too: that
  * is on record. */
-static enum status epoch_take_past(struct session *session, struct claim *reported,
-				   const ProtobufCBinaryData *ticket, struct error *err)
+static enum status epoch_take_past(struct session *session, const struct claim *reported,
+				   enum restore_storage storage, struct error *err)
 {
-	enum restore_storage storage;
 	struct chosen chosen;
 	struct claim_log log;
 	struct claim claim;
 
-	if (check_unknown(session, reported, false, ticket, &storage, err) != STATUS_OK) {
-		epoch_refuse_claim(session, err);
-		return STATUS_OK;
-	}
 	epoch_choose_volume(session, reported, storage, &chosen);
 	make_past(session, reported, &chosen, &claim);
 	if (claim.attach == ATTACH_NONE) /* no provider has it attached */
@@ -822,16 +815,23 @@ static enum status take_known(struct session *session, struct claim_entry *known
 static enum status take_unknown(struct session *session, struct claim *reported,
 				const ProtobufCBinaryData *ticket, struct error *err)
 {
+	bool is_past = reported->state == CLAIM_NODE_DETACHED;
 	enum restore_storage storage = RESTORE_STORAGE_UNKNOWN;
+	uint64_t start_us = clock_monotonic_us();
+	bool is_proven = restore_proof_by_ticket(session->server, reported, ticket, &storage);
+	enum status status;
 
-	TRY(check_history(session, reported, ticket, err));
-	if (reported->state == CLAIM_NODE_DETACHED)
-		return epoch_take_past(session, reported, ticket, err);
-	if (check_unknown(session, reported, true, ticket, &storage, err) != STATUS_OK) {
+	if (is_proven)
+		TRY(check_history(session, reported, err));
+	status = check_unknown(session, reported, !is_past, ticket, is_proven, &storage, err);
+	if (status != STATUS_OK || is_past) /* adoption has its own rate */
+		session_pay_search(session, start_us);
+	if (status != STATUS_OK) {
 		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
-	return adopt(session, reported, NULL, storage, err);
+	return is_past ? epoch_take_past(session, reported, storage, err)
+		       : adopt(session, reported, NULL, storage, err);
 }
 
 static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,

@@ -145,29 +145,20 @@ static enum restore_storage take_storage(const struct ticket *ticket, struct cla
 	return is_csi ? RESTORE_STORAGE_DIGEST : RESTORE_STORAGE_PROVEN;
 }
 
-static bool is_proven(struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim,
-		      enum restore_storage *ret)
+bool restore_proof_by_ticket(struct server *server, struct claim *claim, const ProtobufCBinaryData *bytes,
+			     enum restore_storage *ret)
 {
 	struct ticket ticket;
 
 	if (bytes->len != sizeof(ticket))
 		return false;
 	memcpy(&ticket, bytes->data, sizeof(ticket));
-	if (!ticket_is_ours(server->issuer, &ticket) || !is_about(&ticket, claim))
+	if (!is_about(&ticket, claim) || !ticket_is_ours(server->issuer, &ticket)) /* costs most, so last */
 		return false;
 	claim->mode = ticket.read_only == 1 ? CLAIM_READ : CLAIM_WRITE;
 	claim->propagation = (enum propagation)ticket.propagation;
 	*ret = take_storage(&ticket, claim);
 	return true;
-}
-
-bool restore_proof_by_ticket(struct server *server, const struct claim *claim,
-			     const ProtobufCBinaryData *ticket)
-{
-	struct claim copy = *claim;
-	enum restore_storage storage;
-
-	return is_proven(server, ticket, &copy, &storage);
 }
 
 /* Takes the modes from the server's own request for the volume: a node must not give itself others. False: it
@@ -210,10 +201,9 @@ static bool is_believed(struct server *server, const struct claim *claim, bool i
 }
 
 enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-				bool is_first_report, enum restore_storage *ret, struct error *err)
+				bool is_known, bool is_first_report, enum restore_storage *ret,
+				struct error *err)
 {
-	bool is_known = is_proven(server, ticket, claim, ret);
-
 	if (!is_known && claim->generation > new_epoch_generation_max(state_epoch(&server->state)))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "node %s reports claim %s on volume %s/%s with generation %" PRIu64

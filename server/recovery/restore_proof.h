@@ -29,10 +29,6 @@ enum status restore_proof_note_key(struct kv *kv, const struct ticket_issuer *is
 /** Was what nodes have of this epoch signed with another key, maybe? */
 bool restore_proof_key_has_changed(struct server *server);
 
-/** Does @ticket prove @claim by itself? */
-bool restore_proof_by_ticket(struct server *server, const struct claim *claim,
-			     const ProtobufCBinaryData *ticket);
-
 /* How far the storage is known behind a claim whose volume the store does not know. */
 enum restore_storage {
 	RESTORE_STORAGE_UNKNOWN,  /* external_id is empty, and profile only the node's */
@@ -43,10 +39,15 @@ enum restore_storage {
 				   * volume_source_hex() */
 };
 
+/** Does @ticket prove @claim by itself? Then sets in @claim the fields of the ticket, which are more reliable
+ * than the report, and @ret. Costs a verification for each key that the server had. */
+bool restore_proof_by_ticket(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
+			     enum restore_storage *ret);
+
 /** May @claim, which the store does not know, be adopted from the report of its node? @ticket came with it
- * and may be empty. Sets in @claim the fields of the ticket, which are more reliable than the report.
- * @is_first_report in the epoch, of a node that the forgotten time may have had: only there a claim may count
- * without proof.
- * STATUS_PERMISSION_DENIED when the claim is not proven. */
+ * and may be empty; @is_known: restore_proof_by_ticket() was true. @is_first_report in the epoch, of a node
+ * that the forgotten time may have had: only there a claim may count without proof. STATUS_PERMISSION_DENIED
+ * when the claim is not proven. */
 enum status restore_proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
-				bool is_first_report, enum restore_storage *ret, struct error *err);
+				bool is_known, bool is_first_report, enum restore_storage *ret,
+				struct error *err);

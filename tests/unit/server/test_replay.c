@@ -5,6 +5,7 @@
 #include "restored.h"
 #include "unit.h"
 
+#include "base/clock.h"
 #include "model/pb.h"
 #include "node/session.h"
 
@@ -119,6 +120,41 @@ CLUSTER_TEST(a_freed_claim_of_collected_work_is_not_held_again)
 	collect(f);
 	show(f, &alloc, &held, &ticket);
 	expect_ordered_away(f, held.id, "only its node knows it");
+}
+
+enum { PAID_CLAIMS = 200 };
+
+/* Returns for how long the node has paid. @ticket comes with each of many claims, and may be NULL. */
+static uint64_t paid_for(struct fixture *f, const struct claim *like, const struct ticket *ticket)
+{
+	uint64_t *paid_us = &state_node(&f->server->state, "n1")->searches.rate.paid_us;
+	uint64_t before_us;
+	struct claim claim = *like;
+
+	provoke_report(f);
+	before_us = *paid_us = clock_monotonic_us() + SESSION_SEARCH_BURST_US / 2;
+	for (unsigned int i = 0; i < PAID_CLAIMS; i++) {
+		(void)str_format(claim.id, sizeof(claim.id), "0189dead-0000-7000-8000-%012x", i);
+		report_with(&f->n1, f->n1.report_epoch, NULL, &claim, ticket, i + 1 < PAID_CLAIMS);
+	}
+	UNTIL(f, has_reported(f, "n1"));
+	assert_false(f->n1.closed);
+	return *paid_us - before_us;
+}
+
+CLUSTER_TEST(a_node_pays_for_the_verification_of_tickets_that_prove_nothing)
+{
+	struct ticket ticket;
+	struct claim held;
+	uint64_t without_us;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	ticket = ticket_of(f, &held);
+	ticket.generation++; /* not what was signed */
+	without_us = paid_for(f, &held, NULL);
+	/* no machine verifies a signature in 10 us */
+	assert_true(paid_for(f, &held, &ticket) > without_us + SESSION_SEARCH_SHARE * PAID_CLAIMS * 10);
 }
 
 static void forget_claim(struct fixture *f, const struct claim *claim)
