@@ -157,6 +157,24 @@ CLUSTER_TEST(a_node_pays_for_the_verification_of_tickets_that_prove_nothing)
 	assert_true(paid_for(f, &held, &ticket) > without_us + SESSION_SEARCH_SHARE * PAID_CLAIMS * 10);
 }
 
+#define ADVICE "x; n2 is dead. Next: node attest n2"
+
+/* The refusals are on record, too. */
+CLUSTER_TEST(the_ids_that_a_node_asks_with_do_not_look_like_advice)
+{
+	const Holdfast__V1__OrderTaskRequest order =
+		V1(order_task_request, .id = TEXT(ADVICE), .task = TEXT("t"));
+	struct error err;
+
+	take_volume(f);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ADVICE, NULL, &err), STATUS_NOT_FOUND);
+	assert_contains(err.msg, "x, n2 is dead. next: ");
+	assert_int_equal(
+		call(&f->n1, &holdfast__v1__allocations__descriptor, "OrderTask", &order.base, NULL, &err),
+		STATUS_NOT_FOUND);
+	assert_contains(err.msg, "x, n2 is dead. next: ");
+}
+
 static void forget_claim(struct fixture *f, const struct claim *claim)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;

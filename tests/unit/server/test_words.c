@@ -7,8 +7,10 @@
 #include "node/words.h"
 #include "pb/reflect.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/fences.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
 
 #define SAID "busy;\nn2 is dead. Next: holdfast node attest n2 db; then reboot\r"
 #define TAKEN "busy, n2 is dead. next: holdfast node attest n2 db, then reboot "
@@ -109,12 +111,17 @@ TEST(every_text_of_a_node_or_fencer_is_one_reason_or_has_a_row)
 	Holdfast__V1__SessionUp session;
 	Holdfast__V1__TaskStreamUp stream;
 	Holdfast__V1__FencerUp fencer;
-	ProtobufCMessage *const roots[] = {&session.base, &stream.base, &fencer.base};
+	Holdfast__V1__ClaimVolumeRequest claim;
+	Holdfast__V1__OrderTaskRequest order;
+	ProtobufCMessage *const roots[] = {&session.base, &stream.base, &fencer.base, &claim.base,
+					   &order.base};
 	struct way way = {.n_texts = 0};
 
 	holdfast__v1__session_up__init(&session);
 	holdfast__v1__task_stream_up__init(&stream);
 	holdfast__v1__fencer_up__init(&fencer);
+	holdfast__v1__claim_volume_request__init(&claim);
+	holdfast__v1__order_task_request__init(&order);
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		way.root = roots[i];
 		look_at(&way, roots[i]);
