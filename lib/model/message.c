@@ -238,6 +238,11 @@ void message_list_unref(struct message_list *list)
 	free(list);
 }
 
+size_t message_list_bytes(const struct message_list *list)
+{
+	return list ? list->bytes : 0;
+}
+
 size_t message_list_n(const struct message_list *list)
 {
 	return list ? list->n : 0;

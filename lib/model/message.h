@@ -50,6 +50,9 @@ void message_list_unref(struct message_list *list);
 /** How many; 0 of NULL. */
 size_t message_list_n(const struct message_list *list);
 
+/** The memory that it takes; 0 of NULL. */
+size_t message_list_bytes(const struct message_list *list);
+
 /** Are they set alike, in their order? */
 bool message_list_eq(const struct message_list *a, const struct message_list *b);
 

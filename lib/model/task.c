@@ -34,6 +34,12 @@ const task_config *alloc_find_task(const struct alloc *alloc, const char *name)
 	return NULL;
 }
 
+bool task_status_is_valid(const struct alloc *alloc, const Holdfast__Driver__V1__TaskStatus *status)
+{
+	return alloc_find_task(alloc, status->task) && status->n_attributes <= TASK_STATUS_ATTRIBUTES_MAX &&
+	       protobuf_c_message_get_packed_size(&status->base) <= TASK_STATUS_BYTES_MAX;
+}
+
 static enum status validate_mount(const struct alloc *alloc, const task_config *task, size_t i,
 				  const char *field, struct error *err)
 {

@@ -18,7 +18,8 @@ enum {
 	TASK_BYTES_MAX = 32 << 10, /* of one, on the wire */
 	TASK_CONFIG_MAX = 64,	   /* keys: each limit of a driver searches them */
 	TASK_STATUS_BYTES_MAX = 8 << 10,
-	NETWORK_STATE_MAX = 256, /* of a driver's network */
+	TASK_STATUS_ATTRIBUTES_MAX = 64, /* in memory an empty one takes 25 times its bytes */
+	NETWORK_STATE_MAX = 256,	 /* of a driver's network */
 	TASK_STOP_TIMEOUT_MAX_MS = ALLOC_STOP_TIMEOUT_MAX_MS,
 	TASK_CHECK_ARGV_MAX = 256,
 	TASK_CHECK_MIN_MS = 1000, /* of interval and timeout */
@@ -34,6 +35,10 @@ const Holdfast__Driver__V1__TaskConfig *alloc_task(const struct alloc *alloc, si
 
 /** The task called @name, or NULL. */
 const Holdfast__Driver__V1__TaskConfig *alloc_find_task(const struct alloc *alloc, const char *name);
+
+/** Is @status, which a node reports, of a task of @alloc, and within TASK_STATUS_BYTES_MAX and
+ * TASK_STATUS_ATTRIBUTES_MAX? */
+bool task_status_is_valid(const struct alloc *alloc, const Holdfast__Driver__V1__TaskStatus *status);
 
 /** Part of alloc_validate(): names, drivers, volume mounts against the allocation's volumes. The driver
  * judges the rest when the task starts. */

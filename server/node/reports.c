@@ -128,23 +128,25 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 }
 
 /* Shown to people as they are, so they are bounded and of this allocation. */
-static enum status apply_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to,
-			       struct reported_status *reported, struct error *err)
+static enum status apply_tasks(const struct node_entry *node, const Holdfast__V1__AllocStatus *from,
+			       struct alloc *to, struct reported_status *reported, struct error *err)
 {
 	if (from->n_tasks > message_list_n(to->tasks))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation %s has %zu tasks, not %zu",
 				 from->alloc_id, message_list_n(to->tasks), from->n_tasks);
 	for (size_t i = 0; i < from->n_tasks; i++)
-		if (!alloc_find_task(to, from->tasks[i]->task) ||
-		    protobuf_c_message_get_packed_size(&from->tasks[i]->base) > TASK_STATUS_BYTES_MAX)
+		if (!task_status_is_valid(to, from->tasks[i]))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "allocation %s: the status of task '%.64s' is of a task that it "
-					 "does not have, or has more than %d bytes",
-					 from->alloc_id, from->tasks[i]->task, TASK_STATUS_BYTES_MAX);
+					 "does not have, or has more than %d bytes or %d attributes",
+					 from->alloc_id, from->tasks[i]->task, TASK_STATUS_BYTES_MAX,
+					 TASK_STATUS_ATTRIBUTES_MAX);
 	if (!message_list_new((ProtobufCMessage *const *)(void *)from->tasks, from->n_tasks,
 			      &reported->tasks))
 		return error_no_memory(err, "the status of an allocation");
-	to->task_status = reported->tasks;
+	if (!to->adopted || node->adopted_bytes + message_list_bytes(reported->tasks) <=
+				    SESSION_ADOPTED_BYTES_MAX) /* else they stay as they are */
+		to->task_status = reported->tasks;
 	return STATUS_OK;
 }
 
@@ -220,7 +222,7 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 	alloc = entry->alloc;
 	st = apply_alloc_status(status, &alloc, &reported, err);
 	if (st == STATUS_OK)
-		st = apply_tasks(status, &alloc, &reported, err);
+		st = apply_tasks(entry->node, status, &alloc, &reported, err);
 	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
 		st = held_twice_take(session, alloc.published[i].claim_id, err);
 	if (st == STATUS_OK)

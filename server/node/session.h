@@ -35,8 +35,7 @@ enum {
 	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
 	SESSION_WORK_SLICE = 64,		 /* allocations sent to a node in one turn of the loop */
 	SESSION_REPORT_OBJECTS_MAX = 32768,	 /* allocations and claims of one report */
-	SESSION_ADOPTED_BYTES_MAX =
-		64 << 20, /* memory of allocations that only the node knew, since the start */
+	SESSION_ADOPTED_BYTES_MAX = 64 << 20,	 /* memory of allocations that only the node knew */
 	SESSION_ADOPTION_COST_US = 1000000, /* after as many as a report may have at once: one a second */
 	SESSION_SEARCH_SHARE = 10, /* a node has a tenth of the time for searches of claims in the store */
 	SESSION_SEARCH_BURST_US = 10000000, /* of which so much is paid ahead: a second of searches */

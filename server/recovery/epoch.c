@@ -208,13 +208,9 @@ static bool has_valid_tasks(const struct alloc *alloc)
 {
 	const struct message_list *list = alloc->task_status;
 
-	for (size_t i = 0; i < message_list_n(list); i++) {
-		const Holdfast__Driver__V1__TaskStatus *status = (const void *)list->messages[i];
-
-		if (!alloc_find_task(alloc, status->task) ||
-		    protobuf_c_message_get_packed_size(&status->base) > TASK_STATUS_BYTES_MAX)
+	for (size_t i = 0; i < message_list_n(list); i++)
+		if (!task_status_is_valid(alloc, (const void *)list->messages[i]))
 			return false;
-	}
 	return message_list_n(list) <= message_list_n(alloc->tasks);
 }
 
@@ -333,7 +329,6 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 	TRY(session_commit(session, &change, word_about(&alloc), alloc.id, err));
 	known = state_alloc(&server->state, alloc.id);
 	known->reported_by = session->serial;
-	node->adopted_bytes += known->bytes;
 	return STATUS_OK;
 }
 

@@ -1187,11 +1187,6 @@ static void unlist_of_job(struct state *state, struct alloc_entry *entry)
 	free(job);
 }
 
-static size_t size_of_list(const struct message_list *list)
-{
-	return list ? list->bytes : 0;
-}
-
 /* The memory that it takes with its options. */
 static size_t size_of(struct state *state, struct alloc_entry *entry)
 {
@@ -1205,8 +1200,8 @@ static size_t size_of(struct state *state, struct alloc_entry *entry)
 			  entry->wishes.list,
 			  entry->runs,
 			  alloc->wait_node_id};
-	size_t n = size_of_list(alloc->tasks) + size_of_list(alloc->task_status) +
-		   size_of_list(alloc->events) + size_of_list(alloc->constraints);
+	size_t n = message_list_bytes(alloc->tasks) + message_list_bytes(alloc->task_status) +
+		   message_list_bytes(alloc->events) + message_list_bytes(alloc->constraints);
 	char key[sizeof(PREFIX_ALLOC_OPTIONS) + UUID_TEXT_SIZE];
 	const struct record_entry *options;
 
@@ -1217,14 +1212,19 @@ static size_t size_of(struct state *state, struct alloc_entry *entry)
 	return n + entry->n_runs * sizeof(struct plugin_entry) + (options ? options->bytes : 0);
 }
 
-/* Charges its namespace with @bytes in place of those before; 0: it is about to be forgotten. */
-static bool charge(struct state *state, struct alloc_entry *entry, size_t bytes)
+/* Charges its namespace with @bytes in place of those before; 0: it is about to be forgotten. An adopted one
+ * has the namespace that its node named, so it counts for the node. */
+static bool charge(struct state *state, struct node_entry *node, struct alloc_entry *entry, size_t bytes)
 {
 	bool is_ended = alloc_is_client_terminal(&entry->alloc);
 	size_t ended = (is_ended ? bytes : 0) - (entry->is_ended ? entry->bytes : 0);
-	bool is_charged =
-		namespaces_charge(&state->namespaces, entry->alloc.namespace, bytes - entry->bytes, ended);
+	bool is_charged = true;
 
+	if (entry->alloc.adopted)
+		node->adopted_bytes += bytes - entry->bytes;
+	else
+		is_charged = namespaces_charge(&state->namespaces, entry->alloc.namespace,
+					       bytes - entry->bytes, ended);
 	entry->bytes = (uint32_t)bytes;
 	entry->is_ended = is_ended;
 	return is_charged;
@@ -1279,6 +1279,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 
 	assert(str_eq(entry->node->id, alloc->node_id)); /* an allocation that has a node never moves */
 	assert(str_eq(entry->alloc.namespace, alloc->namespace));
+	assert(entry->alloc.adopted == alloc->adopted);
 	assert(alloc_plugins_eq(&entry->alloc, alloc));
 	assert(str_eq(entry->alloc.job_id, alloc->job_id));
 	is_moving = alloc_is_client_terminal(&entry->alloc) != alloc_is_client_terminal(alloc);
@@ -1299,7 +1300,7 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	entry->decided_version = 0;
 	wish_list(&state->wishes, &entry->wishes, &entry->alloc, entry);
 	list_pending(state, entry, alloc_is_pending(alloc));
-	(void)charge(state, entry, size_of(state, entry));
+	(void)charge(state, entry->node, entry, size_of(state, entry));
 	list_ended(state, entry);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		state_count_release(state, claim, alloc);
@@ -1335,7 +1336,7 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 		entry->id = entry->alloc.id;
 	}
 	if (!entry || !wish_prepare(&entry->wishes, alloc) || !list_of_job(state, entry) ||
-	    !list_runners(state, entry) || !charge(state, entry, size_of(state, entry))) {
+	    !list_runners(state, entry) || !charge(state, node, entry, size_of(state, entry))) {
 		if (entry) {
 			unlist_runners(state, entry);
 			unlist_of_job(state, entry);
@@ -1398,7 +1399,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	unlist_runners(state, entry);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);
-	(void)charge(state, entry, 0);
+	(void)charge(state, node, entry, 0);
 	alloc_release(&entry->alloc);
 	free(entry);
 	node_drop_unnamed(state, node);

@@ -147,7 +147,7 @@ struct alloc_entry {
 	uint64_t in_hello_of;  /* serial of the session whose hello named it */
 	uint32_t n_granted;    /* claims since the start */
 	uint32_t n_ends_again; /* free ones since then, see held_twice_check_end() */
-	uint32_t bytes;	       /* that are charged to its namespace */
+	uint32_t bytes;	       /* that are charged to its namespace, or its node if it is adopted */
 	bool is_ended;	       /* as it is charged and listed */
 	bool is_pending;
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
@@ -223,7 +223,7 @@ struct node_entry {
 	struct rate_counted events[NODE_EVENT_N]; /* records of them; not stored */
 	struct rate_counted adoptions;		  /* of work that the store lacks; not stored */
 	struct rate_counted searches;		  /* of claims that memory lacks; not stored */
-	size_t adopted_bytes;			  /* of allocations; not stored */
+	size_t adopted_bytes;			  /* of allocations that it reported; not stored */
 	struct rate_counted usage_lines;	  /* of the log; not stored */
 	struct rate_counted orders;		  /* records of repeated ones; not stored */
 	struct rate_counted take_backs;		  /* see held_twice.h; not stored */

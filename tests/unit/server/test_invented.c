@@ -17,6 +17,7 @@
 #include "node/session.h"
 #include "recovery/new_epoch.h"
 #include "state/keys.h"
+#include "state/namespaces.h"
 #include "state/storage_index.h"
 #include "ticket/ticket.h"
 
@@ -1654,12 +1655,45 @@ CLUSTER_TEST(of_two_freed_claims_of_one_allocation_a_report_brings_back_one)
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 1);
 }
 
-enum task_lie { HONEST_TASK, OTHER_TASK, LARGE_TASK, TASK_TWICE, TASK_LIES };
+enum task_lie { HONEST_TASK, OTHER_TASK, LARGE_TASK, MANY_ATTRIBUTES, TASK_TWICE, TASK_LIES };
+
+/* A status that takes more memory than the report of the allocation counts for the node, up to its limit, and
+ * never for the namespace that the node named. */
+static void grow_by_status(struct fixture *f, const char *id, Holdfast__Driver__V1__TaskStatus *task)
+{
+	const struct alloc_entry *entry = state_alloc(&f->server->state, id);
+	struct namespace_entry *namespace = namespaces_find(&f->server->state.namespaces, "default");
+	const size_t of_namespace = namespace ? namespace->bytes : 0;
+	const size_t before = entry->node->adopted_bytes;
+	const Holdfast__Driver__V1__TaskStatus *kept;
+	Holdfast__V1__AllocStatus status =
+		V1(alloc_status, .alloc_id = TEXT(id), .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING,
+		   .tasks = &task, .n_tasks = 1);
+	const Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
+
+	task->restarts++;
+	task->n_attributes = TASK_STATUS_ATTRIBUTES_MAX;
+	fake_node_send(&f->n1, &up);
+	UNTIL(f, entry->node->adopted_bytes > before || f->n1.closed);
+	assert_in_range(entry->node->adopted_bytes, before + 1000, before + 2 * TASK_STATUS_BYTES_MAX);
+	namespace = namespaces_find(&f->server->state.namespaces, "default");
+	assert_int_equal(namespace ? namespace->bytes : 0, of_namespace);
+	entry->node->adopted_bytes += SESSION_ADOPTED_BYTES_MAX; /* by others */
+	task->n_attributes = 0;
+	status.description = TEXT("busy");
+	fake_node_send(&f->n1, &up);
+	UNTIL(f, str_eq(alloc_description(&entry->alloc), "busy"));
+	kept = (const void *)entry->alloc.task_status->messages[0];
+	assert_int_equal(kept->n_attributes, TASK_STATUS_ATTRIBUTES_MAX);
+	entry->node->adopted_bytes -= SESSION_ADOPTED_BYTES_MAX;
+}
 
 /* An empty attribute takes two bytes of a report, and fifty of memory. */
 CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
 {
-	enum { ATTRIBUTES = TASK_STATUS_BYTES_MAX / 2 };
+	enum { ATTRIBUTES = TASK_STATUS_ATTRIBUTES_MAX + 1 };
+	static char large[TASK_STATUS_BYTES_MAX + 1];
 	static Holdfast__Driver__V1__KeyValue *attributes[ATTRIBUTES];
 	Holdfast__Driver__V1__KeyValue attribute = PB(holdfast__driver__v1__key_value, .key = "");
 	Holdfast__Driver__V1__TaskConfig config =
@@ -1671,6 +1705,7 @@ CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
 	Holdfast__V1__VolumeRequest *requests[] = {&request};
 	char id[UUID_TEXT_SIZE];
 
+	memset(large, 'x', sizeof(large) - 1);
 	for (size_t i = 0; i < ATTRIBUTES; i++)
 		attributes[i] = &attribute;
 	connect_both(f);
@@ -1678,7 +1713,8 @@ CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
 		Holdfast__Driver__V1__TaskStatus status =
 			PB(holdfast__driver__v1__task_status,
 			   .task = lie == OTHER_TASK ? TEXT("other") : TEXT("app"), .attributes = attributes,
-			   .n_attributes = lie == LARGE_TASK ? ATTRIBUTES : 1);
+			   .health = lie == LARGE_TASK ? large : TEXT(""),
+			   .n_attributes = lie == MANY_ATTRIBUTES ? ATTRIBUTES : 1);
 		Holdfast__Driver__V1__TaskStatus *statuses[] = {&status, &status};
 		Holdfast__V1__Allocation alloc =
 			V1(allocation, .id = id, .name = "x", .node_id = "n1", .volumes = requests,
@@ -1696,6 +1732,8 @@ CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
 		assert_non_null(state_alloc(&f->server->state, id));
 		assert_int_equal(message_list_n(state_alloc(&f->server->state, id)->alloc.task_status),
 				 lie == HONEST_TASK);
+		if (lie == HONEST_TASK)
+			grow_by_status(f, id, &status);
 	}
 }
 

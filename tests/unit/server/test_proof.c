@@ -225,6 +225,11 @@ CLUSTER_TEST(allocations_that_only_their_node_knows_have_a_limit_in_bytes)
 	node = state_node(&f->server->state, "n1");
 	assert_in_range(node->adopted_bytes, sizeof(struct alloc_entry), 16384);
 	assert_int_equal(node->adopted_bytes, state_alloc(&f->server->state, ALLOC_1)->bytes);
+	fake_node_disconnect(&f->n1);
+	restart(f);
+	node = state_node(&f->server->state, "n1");
+	assert_in_range(node->adopted_bytes, sizeof(struct alloc_entry), 16384);
+	connect_node(&f->n1, "n1");
 	node->adopted_bytes = SESSION_ADOPTED_BYTES_MAX; /* by earlier reports */
 	(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_3);
 	report(f, &f->n1, 1, &alloc, NULL, false);
