@@ -480,14 +480,14 @@ static enum status begin_exec(struct task_stream *stream, const Holdfast__V1__Ex
 	ProtobufCMessage *wanted = NULL;
 	enum status status = find_alloc(stream, request->id, request->task, &entry, &task, err);
 
-	if (status == STATUS_OK)
+	if (entry)
 		status = order_command(stream, entry, task, request->command, &wanted, err);
-	if (status == STATUS_OK) {
+	if (wanted) {
 		status = check_exec_rate(stream, err);
 		if (status != STATUS_OK)
 			protobuf_c_message_free_unpacked(wanted, NULL);
 	}
-	if (status != STATUS_OK) {
+	if (!wanted || status != STATUS_OK) {
 		audit_refused(stream->server, stream->caller, kinds[KIND_EXEC].what, NULL, err);
 		return status;
 	}
