@@ -107,8 +107,8 @@ class ServersApart(apart.Apart):
         if self.name == "claims":
             env = {"ETCDCTL_CACERT": "/etc/etcd/etcd-ca.pem", "ETCDCTL_CERT": "/etc/etcd/etcd.pem", "ETCDCTL_KEY": "/etc/etcd/etcd.key",
                    "ETCDCTL_ENDPOINTS": "https://claims:2379"}  # fmt: skip
-            full = machine.run("sh", "-c", "for i in $(seq 100); do head -c 1000000 /dev/zero | tr '\\0' x | etcdctl put /other/$i || exit; done",
-                               check=False, env=os.environ | env)  # fmt: skip
+            put = "head -c 1000000 /dev/zero | tr '\\0' x | etcdctl --command-timeout=60s put /other/$i"
+            full = machine.run("sh", "-c", f"for i in $(seq 100); do {put} || exit; done", check=False, env=os.environ | env)
             self.assertIn("database space exceeded", full.stderr)
             self.page("disk-full-etcd").follow()
             self.tell("etcd.over")
