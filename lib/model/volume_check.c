@@ -130,7 +130,7 @@ static enum status check_topology(const char *list, size_t i, const Holdfast__V1
 	return STATUS_OK;
 }
 
-static enum status check_topologies(const char *field, Holdfast__V1__Topology *const *topologies, size_t n,
+enum status volume_check_topologies(const char *field, Holdfast__V1__Topology *const *topologies, size_t n,
 				    struct error *err)
 {
 	if (n > VOLUME_TOPOLOGIES_MAX)
@@ -145,13 +145,13 @@ static enum status check_all_topologies(const struct volume_parts *parts, struct
 	const Holdfast__V1__VolumeDetail *detail = parts->detail;
 	const Holdfast__V1__TopologyRequest *request = detail->topology_request;
 
-	TRY(check_topologies("topologies", detail->topologies, detail->n_topologies, err));
+	TRY(volume_check_topologies("topologies", detail->topologies, detail->n_topologies, err));
 	if (request)
-		TRY(check_topologies("topology_request.required", request->required, request->n_required,
-				     err));
+		TRY(volume_check_topologies("topology_request.required", request->required,
+					    request->n_required, err));
 	if (request)
-		TRY(check_topologies("topology_request.preferred", request->preferred, request->n_preferred,
-				     err));
+		TRY(volume_check_topologies("topology_request.preferred", request->preferred,
+					    request->n_preferred, err));
 	return STATUS_OK;
 }
 

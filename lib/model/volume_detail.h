@@ -100,6 +100,10 @@ enum status volume_check_secrets(struct message_text_entry *const *secrets, size
 enum status volume_check_map(const char *field, struct message_text_entry *const *map, size_t n,
 			     struct error *err);
 
+/** Check topologies of any origin; @field for messages. */
+enum status volume_check_topologies(const char *field, Holdfast__V1__Topology *const *topologies, size_t n,
+				    struct error *err);
+
 /** Fill the fields of @view, on the heap, that are stored apart: secrets and mount flags redacted. @detail
  * and
  * @secrets may be NULL. False when memory is short: @view must not be shown then. */

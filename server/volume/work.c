@@ -469,15 +469,19 @@ static bool apply_created(struct volume_work *work, struct volume_parts *parts,
 	       volume_phase_begin(parts->detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING);
 }
 
+static enum status check_made(const Holdfast__V1__ControllerCreateResponse *made, struct error *err)
+{
+	TRY(volume_check_map("context", VOLUME_MAP(made->context), made->n_context, err));
+	return volume_check_topologies("topologies", made->topologies, made->n_topologies, err);
+}
+
 static void on_created(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
 		       void *userdata)
 {
 	struct volume_work *work = userdata;
 	struct error bad;
 
-	if (!err && reply->create &&
-	    volume_check_map("context", VOLUME_MAP(reply->create->context), reply->create->n_context, &bad) !=
-		    STATUS_OK) {
+	if (!err && reply->create && check_made(reply->create, &bad) != STATUS_OK) {
 		(void)error_prefix(&bad, "the plugin made the volume with what cannot be kept");
 		bad.status = STATUS_INTERNAL; /* it is made: this must not read as a refusal */
 		err = &bad;

@@ -4,6 +4,7 @@
 #include "provider_world.h"
 #include "unit.h"
 
+#include "model/volume_detail.h"
 #include "state/keys.h"
 #include "volume/store.h"
 
@@ -369,6 +370,17 @@ CASE(a_file_does_not_overwrite_provider_answers)
 		STATUS_FAILED_PRECONDITION, "external_id");
 	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"made\":\"vol-1\"}}}", NULL);
 	must(f, "Get", ID, "\"made\":\"vol-1\"");
+}
+
+/* Each empty one takes two bytes of the answer, and fifty of the namespace's memory. */
+PROVIDER_TEST(a_provider_gives_a_volume_at_most_so_many_topologies)
+{
+	provider.n_topologies = VOLUME_TOPOLOGIES_MAX + 1;
+	refuses(f, "Create", DB, STATUS_INTERNAL, "topologies: 65 entries, at most 64");
+	assert_int_equal(detail_of(f, "db")->n_topologies, 0);
+	provider.n_topologies = VOLUME_TOPOLOGIES_MAX;
+	must(f, "Create", DB, NULL);
+	assert_int_equal(detail_of(f, "db")->n_topologies, VOLUME_TOPOLOGIES_MAX);
 }
 
 PROVIDER_TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked)
