@@ -375,6 +375,12 @@ enum status fingerprint_take_drivers(struct node_entry *node, const Holdfast__V1
 		return status;
 	if (!message_list_new((ProtobufCMessage *const *)(const void *)drivers, n_drivers, &list))
 		return error_no_memory(err, "the task drivers of a node");
+	if (message_list_bytes(list) > NODE_DRIVERS_MEMORY_MAX) {
+		message_list_unref(list);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%zu task drivers take more than %d bytes of memory", n_drivers,
+				 NODE_DRIVERS_MEMORY_MAX);
+	}
 	message_list_unref(node->drivers);
 	node->drivers = list;
 	return STATUS_OK;

@@ -26,10 +26,15 @@ void fingerprint_take_disk(const Holdfast__V1__Fingerprint *fingerprint, struct 
 /** Takes the issuer of the certificate that @node shows over new connections, if @fingerprint names one. */
 void fingerprint_take_issuer(const Holdfast__V1__Fingerprint *fingerprint, struct node *node);
 
-enum { NODE_DRIVERS_MAX = 8, NODE_DRIVER_BYTES_MAX = 192 << 10 };
+enum {
+	NODE_DRIVERS_MAX = 8,
+	NODE_DRIVER_BYTES_MAX = 192 << 10,
+	NODE_DRIVERS_MEMORY_MAX = 4 << 20, /* of all: an empty message takes 25 times its bytes, and more */
+};
 
 /** @node has exactly the drivers of @fingerprint. STATUS_INVALID_ARGUMENT for more than
- * NODE_DRIVERS_MAX, for one that is no label, named twice or too large: then nothing changes. */
+ * NODE_DRIVERS_MAX or NODE_DRIVERS_MEMORY_MAX, for one that is no label, named twice or too large: then
+ * nothing changes. */
 enum status fingerprint_take_drivers(struct node_entry *node, const Holdfast__V1__Fingerprint *fingerprint,
 				     struct error *err);
 

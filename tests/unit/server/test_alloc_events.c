@@ -6,6 +6,8 @@
 #include "unit.h"
 
 #include "model/alloc_event.h"
+#include "model/message.h"
+#include "plugin/fingerprint.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 
@@ -352,4 +354,20 @@ CLUSTER_TEST(a_node_makes_no_events_of_allocations_that_do_not_run_its_plugin)
 	for (size_t i = 0; i < message_list_n(events_of(f, ALLOC_1)); i++)
 		assert_false(event_at(events_of(f, ALLOC_1), i)->type == EVENT(PLUGIN_HEALTHY) ||
 			     event_at(events_of(f, ALLOC_1), i)->type == EVENT(PLUGIN_UNHEALTHY));
+}
+
+CLUSTER_TEST(drivers_that_take_much_more_memory_than_bytes_are_not_kept)
+{
+	static Holdfast__Driver__V1__KeyValue *attributes[NODE_DRIVER_BYTES_MAX / 2 - 100];
+	Holdfast__Driver__V1__KeyValue attribute = PB(holdfast__driver__v1__key_value, .key = "");
+
+	connect_with_driver(f);
+	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++)
+		attributes[i] = &attribute;
+	drivers[0]->fingerprint->attributes = attributes;
+	drivers[0]->fingerprint->n_attributes = ARRAY_SIZE(attributes);
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, f->n1.closed);
+	assert_non_null(strstr(f->n1.closed_message, "of memory"));
+	assert_in_range(message_list_bytes(state_node(&f->server->state, "n1")->drivers), 1, 4096);
 }
