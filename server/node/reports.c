@@ -128,8 +128,8 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 }
 
 /* Shown to people as they are, so they are bounded and of this allocation. */
-static enum status apply_tasks(const struct node_entry *node, const Holdfast__V1__AllocStatus *from,
-			       struct alloc *to, struct reported_status *reported, struct error *err)
+static enum status apply_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+			       struct reported_status *reported, struct error *err)
 {
 	if (from->n_tasks > message_list_n(to->tasks))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation %s has %zu tasks, not %zu",
@@ -144,10 +144,22 @@ static enum status apply_tasks(const struct node_entry *node, const Holdfast__V1
 	if (!message_list_new((ProtobufCMessage *const *)(void *)from->tasks, from->n_tasks,
 			      &reported->tasks))
 		return error_no_memory(err, "the status of an allocation");
-	if (!to->adopted || node->adopted_bytes + message_list_bytes(reported->tasks) <=
-				    SESSION_ADOPTED_BYTES_MAX) /* else they stay as they are */
-		to->task_status = reported->tasks;
+	to->task_status = reported->tasks;
 	return STATUS_OK;
+}
+
+/* Keeps all of an allocation that may not grow, except for its end. */
+static void keep_size(const struct alloc_entry *entry, struct alloc *reported)
+{
+	struct alloc kept = entry->alloc;
+
+	if (epoch_may_grow(entry))
+		return;
+	if (alloc_is_client_terminal(reported)) {
+		kept.client_status = reported->client_status;
+		kept.client_code = reported->client_code;
+	}
+	*reported = kept;
 }
 
 static bool same_published(const struct alloc *a, const struct alloc *b)
@@ -222,9 +234,10 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 	alloc = entry->alloc;
 	st = apply_alloc_status(status, &alloc, &reported, err);
 	if (st == STATUS_OK)
-		st = apply_tasks(entry->node, status, &alloc, &reported, err);
+		st = apply_tasks(status, &alloc, &reported, err);
 	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
 		st = held_twice_take(session, alloc.published[i].claim_id, err);
+	keep_size(entry, &alloc);
 	if (st == STATUS_OK)
 		st = apply_known(session, entry, &alloc, err);
 	message_list_unref(reported.tasks);

@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "pb/reflect.h"
 
+#include <stdlib.h>
+
 /* Names of fields and of messages. */
 static const char *const handed_on[] = {
 	"external_id", "external_source_id", "provider_node_id", "published_node_ids", "snapshot_id",
@@ -35,8 +37,19 @@ static void take_field(const ProtobufCMessage *message, const ProtobufCFieldDesc
 	}
 }
 
+/* In memory each takes 25 times its bytes, and it is kept with the message. */
+static void drop_unknown(ProtobufCMessage *message)
+{
+	for (unsigned int i = 0; i < message->n_unknown_fields; i++)
+		free(message->unknown_fields[i].data);
+	free(message->unknown_fields);
+	message->unknown_fields = NULL;
+	message->n_unknown_fields = 0;
+}
+
 void words_take(const ProtobufCMessage *message)
 {
+	drop_unknown((ProtobufCMessage *)(uintptr_t)message);
 	for (unsigned int i = 0; i < message->descriptor->n_fields; i++)
 		if (!is_handed_on(&message->descriptor->fields[i]))
 			take_field(message, &message->descriptor->fields[i]);

@@ -13,6 +13,7 @@
 #include "model/pb.h"
 #include "model/reference.h"
 #include "plugin/fence_clients.h"
+#include "recovery/epoch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +183,8 @@ static void stage_event(struct server *server, struct change *change, const stru
 	audit_health(server, change, known, reported);
 	if (is_same || !entry || !alloc_find_plugin(&entry->alloc, plugin->plugin_id) ||
 	    !str_eq(entry->alloc.node_id, (reported ? reported : known)->node_id) ||
-	    alloc_is_client_terminal(&entry->alloc) || change->n >= CHANGE_OBJECTS_MAX / 2)
+	    alloc_is_client_terminal(&entry->alloc) || !epoch_may_grow(entry) ||
+	    change->n >= CHANGE_OBJECTS_MAX / 2)
 		return;
 	alloc = entry->alloc;
 	if (!alloc_own(&alloc))

@@ -164,6 +164,11 @@ bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry
 	return false;
 }
 
+bool epoch_may_grow(const struct alloc_entry *entry)
+{
+	return !entry->alloc.adopted || entry->node->adopted_bytes < SESSION_ADOPTED_BYTES_MAX;
+}
+
 enum status epoch_doubt(struct session *session, const char *what, struct error *err)
 {
 	struct server *server = session->server;

@@ -34,6 +34,10 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
 			const Holdfast__V1__AllocStatus *reported);
 
+/** May @entry take more memory? Not one that only its node knew, while such ones of the node take
+ * SESSION_ADOPTED_BYTES_MAX. */
+bool epoch_may_grow(const struct alloc_entry *entry);
+
 /** Call it when a message of the node shows that the server does not know all of its claims: remembers that
  * until the node has reported. Nothing is granted meanwhile. The session ends, because a report follows
  * hello.

@@ -1657,21 +1657,63 @@ CLUSTER_TEST(of_two_freed_claims_of_one_allocation_a_report_brings_back_one)
 
 enum task_lie { HONEST_TASK, OTHER_TASK, LARGE_TASK, MANY_ATTRIBUTES, TASK_TWICE, TASK_LIES };
 
+/* At the limit of its node an adopted allocation grows in no way, and ends. */
+static void end_at_limit(struct fixture *f, Holdfast__V1__SessionUp *up)
+{
+	const struct alloc_entry *entry = state_alloc(&f->server->state, up->alloc->alloc_id);
+	Holdfast__V1__AllocVolume volume = V1(alloc_volume, .name = "data", .path = "/stage/db");
+	Holdfast__V1__AllocVolume *volumes[] = {&volume, &volume, &volume, &volume};
+	Holdfast__V1__NodeHalf half = HOLDFAST__V1__NODE_HALF__INIT;
+	Holdfast__V1__NodePlugin plugin = V1(node_plugin, .plugin_id = "new", .healthy = true, .node = &half);
+	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
+	const Holdfast__Driver__V1__TaskStatus *kept;
+	size_t before;
+
+	entry->node->adopted_bytes += SESSION_ADOPTED_BYTES_MAX; /* by others */
+	before = entry->node->adopted_bytes;
+	plugin.allocation_id = TEXT(entry->id);
+	f->n1.plugins = plugins;
+	f->n1.n_plugins = 1;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_int_equal(entry->node->adopted_bytes, before);
+	up->alloc->tasks[0]->n_attributes = 0;
+	up->alloc->description = TEXT("busy");
+	up->alloc->published = volumes;
+	up->alloc->n_published = ARRAY_SIZE(volumes);
+	fake_node_send(&f->n1, up);
+	up->alloc->client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
+	fake_node_send(&f->n1, up);
+	UNTIL(f, entry->alloc.client_status == CLIENT_COMPLETE);
+	kept = (const void *)entry->alloc.task_status->messages[0];
+	assert_int_equal(kept->n_attributes, TASK_STATUS_ATTRIBUTES_MAX);
+	assert_int_equal(entry->alloc.n_published, 0);
+	assert_string_equal(alloc_description(&entry->alloc), "");
+	assert_in_range(entry->node->adopted_bytes, before, before + 256); /* the event of its end */
+	entry->node->adopted_bytes -= SESSION_ADOPTED_BYTES_MAX;
+	f->n1.plugins = NULL;
+}
+
 /* A status that takes more memory than the report of the allocation counts for the node, up to its limit, and
- * never for the namespace that the node named. */
+ * never for the namespace that the node named. Fields that are not known here are dropped. */
 static void grow_by_status(struct fixture *f, const char *id, Holdfast__Driver__V1__TaskStatus *task)
 {
+	static uint8_t value;
+	static ProtobufCMessageUnknownField unknown[2000];
 	const struct alloc_entry *entry = state_alloc(&f->server->state, id);
 	struct namespace_entry *namespace = namespaces_find(&f->server->state.namespaces, "default");
 	const size_t of_namespace = namespace ? namespace->bytes : 0;
 	const size_t before = entry->node->adopted_bytes;
-	const Holdfast__Driver__V1__TaskStatus *kept;
 	Holdfast__V1__AllocStatus status =
 		V1(alloc_status, .alloc_id = TEXT(id), .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING,
 		   .tasks = &task, .n_tasks = 1);
-	const Holdfast__V1__SessionUp up =
+	Holdfast__V1__SessionUp up =
 		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
 
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+		unknown[i] = (ProtobufCMessageUnknownField){15, PROTOBUF_C_WIRE_TYPE_VARINT, 1, &value};
+	task->base.unknown_fields = unknown;
+	task->base.n_unknown_fields = ARRAY_SIZE(unknown);
 	task->restarts++;
 	task->n_attributes = TASK_STATUS_ATTRIBUTES_MAX;
 	fake_node_send(&f->n1, &up);
@@ -1679,14 +1721,7 @@ static void grow_by_status(struct fixture *f, const char *id, Holdfast__Driver__
 	assert_in_range(entry->node->adopted_bytes, before + 1000, before + 2 * TASK_STATUS_BYTES_MAX);
 	namespace = namespaces_find(&f->server->state.namespaces, "default");
 	assert_int_equal(namespace ? namespace->bytes : 0, of_namespace);
-	entry->node->adopted_bytes += SESSION_ADOPTED_BYTES_MAX; /* by others */
-	task->n_attributes = 0;
-	status.description = TEXT("busy");
-	fake_node_send(&f->n1, &up);
-	UNTIL(f, str_eq(alloc_description(&entry->alloc), "busy"));
-	kept = (const void *)entry->alloc.task_status->messages[0];
-	assert_int_equal(kept->n_attributes, TASK_STATUS_ATTRIBUTES_MAX);
-	entry->node->adopted_bytes -= SESSION_ADOPTED_BYTES_MAX;
+	end_at_limit(f, &up);
 }
 
 /* An empty attribute takes two bytes of a report, and fifty of memory. */
@@ -1696,13 +1731,18 @@ CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
 	static char large[TASK_STATUS_BYTES_MAX + 1];
 	static Holdfast__Driver__V1__KeyValue *attributes[ATTRIBUTES];
 	Holdfast__Driver__V1__KeyValue attribute = PB(holdfast__driver__v1__key_value, .key = "");
-	Holdfast__Driver__V1__TaskConfig config =
-		PB(holdfast__driver__v1__task_config, .task = TEXT("app"), .driver = TEXT("container"));
+	Holdfast__Driver__V1__CsiPluginMount mount =
+		PB(holdfast__driver__v1__csi_plugin_mount, .destination = "/csi");
+	Holdfast__Driver__V1__TaskConfig config = PB(holdfast__driver__v1__task_config, .task = TEXT("app"),
+						     .driver = TEXT("container"), .csi_plugin = &mount);
 	Holdfast__Driver__V1__TaskConfig *configs[] = {&config};
 	Holdfast__V1__VolumeRequest request =
 		V1(volume_request, .name = "data", .source = "db",
 		   .access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER);
 	Holdfast__V1__VolumeRequest *requests[] = {&request};
+	Holdfast__V1__CsiPlugin runs =
+		V1(csi_plugin, .id = "new", .type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE);
+	Holdfast__V1__CsiPlugin *plugins[] = {&runs};
 	char id[UUID_TEXT_SIZE];
 
 	memset(large, 'x', sizeof(large) - 1);
@@ -1718,9 +1758,9 @@ CLUSTER_TEST(a_report_brings_only_statuses_of_tasks_within_their_limits)
 		Holdfast__Driver__V1__TaskStatus *statuses[] = {&status, &status};
 		Holdfast__V1__Allocation alloc =
 			V1(allocation, .id = id, .name = "x", .node_id = "n1", .volumes = requests,
-			   .n_volumes = 1, .tasks = configs, .n_tasks = 1,
-			   .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING, .task_status = statuses,
-			   .n_task_status = lie == TASK_TWICE ? 2 : 1);
+			   .n_volumes = 1, .tasks = configs, .n_tasks = 1, .csi_plugins = plugins,
+			   .n_csi_plugins = 1, .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING,
+			   .task_status = statuses, .n_task_status = lie == TASK_TWICE ? 2 : 1);
 		Holdfast__V1__Allocation *allocs[] = {&alloc};
 		Holdfast__V1__NodeReport pb = V1(node_report, .allocations = allocs, .n_allocations = 1);
 

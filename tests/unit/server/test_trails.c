@@ -67,6 +67,9 @@ static size_t records_of(struct fixture *f)
 
 CLUSTER_TEST(receipts_and_hello_leave_the_head_for_good)
 {
+	static uint8_t value;
+	ProtobufCMessageUnknownField unknown = {15, PROTOBUF_C_WIRE_TYPE_VARINT, 1, &value};
+
 	f->n1.trail = head_of(7, 'a');
 	take_volume(f);
 	assert_int_equal(last_of(f), 7);
@@ -75,8 +78,11 @@ CLUSTER_TEST(receipts_and_hello_leave_the_head_for_good)
 	restart(f);
 	assert_int_equal(last_of(f), 7);
 	f->n1.trail = head_of(9, 'a');
+	head.base.unknown_fields = &unknown;
+	head.base.n_unknown_fields = 1;
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(last_of(f), 9);
+	assert_int_equal(trail_of(f, "n1")->heads[1]->base.n_unknown_fields, 0);
 	assert_int_equal(trail_of(f, "n1")->n_heads, 2);
 	assert_int_equal(trail_of(f, "n1")->n_breaks, 0);
 	assert_int_equal(records_of(f), 1); /* not with each head */
