@@ -61,23 +61,24 @@ static bool are_of_one_machine(const struct claim *a, const struct claim *b)
 }
 
 /* The rules of both sides must allow it: the newcomer's, and those under which the other is held. */
-static bool has_room_beside(enum access_mode access, enum claim_mode mode, const char *node_id,
-			    bool same_node, const struct claim *held)
+static bool has_room_beside(struct capability as, enum claim_mode mode, const char *node_id, bool same_node,
+			    const struct claim *held)
 {
-	return allows_mode(held->access_mode, mode) && may_stand_beside(access, held, mode, same_node) &&
+	return held->attachment_mode == as.attachment_mode && allows_mode(held->access_mode, mode) &&
+	       may_stand_beside(as.access_mode, held, mode, same_node) &&
 	       may_stand_beside(held->access_mode, held, mode, same_node) &&
-	       shares_attachment(access, held, node_id);
+	       shares_attachment(as.access_mode, held, node_id);
 }
 
-bool admission_has_room(enum access_mode access, enum claim_mode mode, const char *node_id,
+bool admission_has_room(struct capability as, enum claim_mode mode, const char *node_id,
 			const struct claim *const *claims, size_t n_claims, const struct claim **ret_blocker)
 {
 	*ret_blocker = NULL;
-	if (!allows_mode(access, mode))
+	if (!allows_mode(as.access_mode, mode))
 		return false;
 	for (size_t i = 0; i < n_claims; i++) {
 		assert(claims[i]);
-		if (has_room_beside(access, mode, node_id, is_held_by(claims[i], node_id), claims[i]))
+		if (has_room_beside(as, mode, node_id, is_held_by(claims[i], node_id), claims[i]))
 			continue;
 		*ret_blocker = claims[i];
 		return false;
@@ -89,8 +90,8 @@ bool admission_are_rivals(const struct claim *a, const struct claim *b)
 {
 	bool same_node = are_of_one_machine(a, b);
 
-	return !has_room_beside(a->access_mode, a->mode, a->node_id, same_node, b) &&
-	       !has_room_beside(b->access_mode, b->mode, b->node_id, same_node, a);
+	return !has_room_beside(claim_capability(a), a->mode, a->node_id, same_node, b) &&
+	       !has_room_beside(claim_capability(b), b->mode, b->node_id, same_node, a);
 }
 
 static enum status check_alloc(const struct admission *in, const struct volume_request **ret,
@@ -120,16 +121,9 @@ static enum status check_alloc(const struct admission *in, const struct volume_r
 	return STATUS_OK;
 }
 
-static enum status check_modes(const struct admission *in, const struct volume_request *request,
-			       struct error *err)
+static enum status check_capability(const struct admission *in, const struct volume_request *request,
+				    struct error *err)
 {
-	for (size_t i = 0; i < in->n_claims; i++)
-		if (in->claims[i]->attachment_mode != request->attachment_mode)
-			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-					 "volume %s is attached as %s by allocation %s; %s was asked for",
-					 in->volume_id, attachment_mode_name(in->claims[i]->attachment_mode),
-					 in->claims[i]->allocation_id,
-					 attachment_mode_name(request->attachment_mode));
 	if (!volume_has_capability(in->volume, request->access_mode, request->attachment_mode))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -160,6 +154,8 @@ static const struct claim *find_own(const struct admission *in)
 {
 	for (size_t i = 0; i < in->n_claims; i++)
 		if (str_eq(in->claims[i]->allocation_id, in->alloc->id) &&
+		    str_eq(in->claims[i]->node_id,
+			   in->node->id) && /* a node may report others' allocations */
 		    str_eq(in->claims[i]->volume_id, in->volume->id) &&
 		    str_eq(in->claims[i]->namespace, in->volume->namespace))
 			return in->claims[i];
@@ -182,6 +178,11 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 	char why[EXPLAIN_SIZE];
 	bool is_other;
 
+	if (blocker && blocker->attachment_mode != request->attachment_mode)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s is attached as %s by allocation %s; %s was asked for",
+				 in->volume_id, attachment_mode_name(blocker->attachment_mode),
+				 blocker->allocation_id, attachment_mode_name(request->attachment_mode));
 	if (blocker && !shares_attachment(request->access_mode, blocker, in->node->id) &&
 	    may_stand_beside(request->access_mode, blocker, volume_request_mode(request),
 			     is_held_by(blocker, in->node->id)))
@@ -205,16 +206,18 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 			 explain_claim(blocker, find_holder(in, blocker), in->now_ms, why));
 }
 
-/* An adopted claim may have another access mode than any that was granted: its node reported it. */
+/* An adopted claim may have other modes than any that was granted: its node reported it. */
 static enum status repeat_own(const struct admission *in, const struct volume_request *request,
 			      const struct claim *own, const struct claim **ret_same, struct error *err)
 {
-	if (own->access_mode != request->access_mode)
+	if (own->access_mode != request->access_mode || own->attachment_mode != request->attachment_mode)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "volume %s: allocation %s asks for %s and holds it as %s; stop it: holdfast "
-				 "alloc stop %s",
+				 "volume %s: allocation %s asks for %s/%s and holds it as %s/%s; stop it: "
+				 "holdfast alloc stop %s",
 				 in->volume_id, in->alloc_id, access_mode_name(request->access_mode),
-				 access_mode_name(own->access_mode), in->alloc_id);
+				 attachment_mode_name(request->attachment_mode),
+				 access_mode_name(own->access_mode),
+				 attachment_mode_name(own->attachment_mode), in->alloc_id);
 	*ret_same = own;
 	return STATUS_ALREADY_EXISTS;
 }
@@ -230,15 +233,15 @@ enum status admission_check(const struct admission *in, const struct claim **ret
 				 "there is no volume %s; register it: holdfast volume register FILE%s%s",
 				 in->volume_id, NAMESPACE_OPTION(in->alloc ? in->alloc->namespace : ""));
 	TRY(check_alloc(in, &request, err));
-	TRY(check_modes(in, request, err));
+	TRY(check_capability(in, request, err));
 	own = find_own(in);
 	if (own && (own->state == CLAIM_RESERVED || own->state == CLAIM_TAKEN))
 		return repeat_own(in, request, own, ret_same, err);
 	if (own) /* its release has begun: no way back to holding it */
 		return refuse_held(in, request, own, err);
 	TRY(check_plugin(in, err));
-	if (!admission_has_room(request->access_mode, volume_request_mode(request), in->node->id, in->claims,
-				in->n_claims, &blocker))
+	if (!admission_has_room(volume_request_capability(request), volume_request_mode(request),
+				in->node->id, in->claims, in->n_claims, &blocker))
 		return refuse_held(in, request, blocker, err);
 	return STATUS_OK;
 }

@@ -37,9 +37,10 @@ struct admission {
  * (held by others: the message names holder, state, missing evidence and the next command). */
 enum status admission_check(const struct admission *in, const struct claim **ret_same, struct error *err);
 
-/** May one more claim of these modes exist next to @claims? @ret_blocker the first that is in the way.
+/** May one more claim of these modes exist next to @claims? A volume is attached in one way at a time.
+ * @ret_blocker the first that is in the way.
  * Source: nomad-facts 2.5, and the two single-node writer modes that Nomad lacks. */
-bool admission_has_room(enum access_mode access, enum claim_mode mode, const char *node_id,
+bool admission_has_room(struct capability as, enum claim_mode mode, const char *node_id,
 			const struct claim *const *claims, size_t n_claims, const struct claim **ret_blocker);
 
 /** Two claims of a volume that exclude each other, in either order of their grants. */

@@ -219,3 +219,8 @@ enum claim_mode volume_request_mode(const struct volume_request *request)
 {
 	return request->read_only ? CLAIM_READ : CLAIM_WRITE;
 }
+
+struct capability volume_request_capability(const struct volume_request *request)
+{
+	return (struct capability){request->access_mode, request->attachment_mode};
+}

@@ -212,6 +212,7 @@ bool csi_plugin_has_node(const struct csi_plugin *plugin);
 
 /** Claim mode that a request means. */
 enum claim_mode volume_request_mode(const struct volume_request *request);
+struct capability volume_request_capability(const struct volume_request *request);
 
 const char *desired_status_name(enum desired_status status);
 const char *client_status_name(enum client_status status);

@@ -98,6 +98,11 @@ bool claim_is_live(const struct claim *claim)
 	return claim->state != CLAIM_FREED;
 }
 
+struct capability claim_capability(const struct claim *claim)
+{
+	return (struct capability){claim->access_mode, claim->attachment_mode};
+}
+
 bool claim_is_on_storage(const struct claim *claim, const struct volume *volume)
 {
 	char source[VOLUME_SOURCE_HEX_SIZE];

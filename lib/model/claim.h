@@ -155,6 +155,8 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 
 /** Does the claim keep others from the volume? True in every state before CLAIM_FREED. */
 bool claim_is_live(const struct claim *claim);
+/** Returns as what of its volume's capabilities it is held. */
+struct capability claim_capability(const struct claim *claim);
 
 /** Is @claim on the storage that @volume has now, as far as the claim's is known? */
 bool claim_is_on_storage(const struct claim *claim, const struct volume *volume);

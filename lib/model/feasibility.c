@@ -268,17 +268,14 @@ static enum obstacle check_claims(const struct feasibility *in, const struct wan
 			"register it again",
 			wanted->volume->id, access_mode_name(request->access_mode),
 			attachment_mode_name(request->attachment_mode));
-	for (size_t i = 0; i < wanted->n_claims; i++)
-		if (wanted->claims[i]->attachment_mode != request->attachment_mode)
-			return found(OBSTACLE_CLAIMED, ret,
-				     "volume %s is attached as %s by allocation %s; %s was asked for",
-				     wanted->volume->id,
-				     attachment_mode_name(wanted->claims[i]->attachment_mode),
-				     wanted->claims[i]->allocation_id,
-				     attachment_mode_name(request->attachment_mode));
-	if (admission_has_room(request->access_mode, volume_request_mode(request), in->node_id,
+	if (admission_has_room(volume_request_capability(request), volume_request_mode(request), in->node_id,
 			       wanted->claims, wanted->n_claims, &blocker))
 		return OBSTACLE_NONE;
+	if (blocker && blocker->attachment_mode != request->attachment_mode)
+		return found(OBSTACLE_CLAIMED, ret,
+			     "volume %s is attached as %s by allocation %s; %s was asked for",
+			     wanted->volume->id, attachment_mode_name(blocker->attachment_mode),
+			     blocker->allocation_id, attachment_mode_name(request->attachment_mode));
 	if (!blocker)
 		return found(OBSTACLE_MODE, ret,
 			     "volume %s: access mode %s does not allow writing; set read_only = true",

@@ -226,7 +226,7 @@ enum status alloc_options_check(struct state *state, const struct alloc *alloc, 
 static const Holdfast__V1__MountOptions *of_claim(struct state *state, const struct claim *claim)
 {
 	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, claim->allocation_id);
-	const struct alloc_entry *entry = options ? state_alloc(state, claim->allocation_id) : NULL;
+	const struct alloc_entry *entry = options ? state_alloc_of(state, claim) : NULL;
 
 	for (uint32_t i = 0; entry && i < entry->alloc.n_volumes; i++)
 		if (str_eq(entry->alloc.volumes[i].source, claim->volume_id))

@@ -93,7 +93,8 @@ static enum status check_held(const struct alloc_entry *entry, const struct volu
 	const struct claim_entry *claim;
 
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
-		if (claim->claim.state <= CLAIM_TAKEN && str_eq(claim->claim.volume_id, request->source))
+		if (claim->claim.state <= CLAIM_TAKEN && str_eq(claim->claim.volume_id, request->source) &&
+		    str_eq(claim->claim.namespace, entry->alloc.namespace))
 			return held_twice_check_repeat(claim->volume, &claim->claim, err);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "allocation %s: volume %s is not claimed for it, and no task of it is started "

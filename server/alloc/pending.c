@@ -224,14 +224,13 @@ static bool has_room(const struct volume_request *request, const char *node_id,
 {
 	struct claim held = {.mode = volume_request_mode(other),
 			     .access_mode = other->access_mode,
+			     .attachment_mode = other->attachment_mode,
 			     .plugin_id = PLUGIN_NATIVE};
 	const struct claim *claims[] = {&held};
 	const struct claim *blocker;
 
-	if (request->attachment_mode != other->attachment_mode)
-		return false;
 	(void)str_copy(held.node_id, sizeof(held.node_id), other_node_id);
-	return admission_has_room(request->access_mode, volume_request_mode(request),
+	return admission_has_room(volume_request_capability(request), volume_request_mode(request),
 				  node_id[0] != '\0' ? node_id : "-", claims, 1, &blocker);
 }
 
@@ -309,9 +308,9 @@ static const struct claim *find_claim(struct server *server, const struct alloc 
 			const struct claim *blocker;
 
 			if (claim_is_live(claim) &&
-			    (claim->attachment_mode != request->attachment_mode ||
-			     !admission_has_room(request->access_mode, volume_request_mode(request),
-						 wish_node_of(alloc), &claim, 1, &blocker))) {
+			    !admission_has_room(volume_request_capability(request),
+						volume_request_mode(request), wish_node_of(alloc), &claim, 1,
+						&blocker)) {
 				*ret_volume = request->source;
 				return claim;
 			}

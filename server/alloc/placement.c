@@ -45,15 +45,8 @@ static const struct claim *find_in_the_way(const struct placement_volume *wanted
 	const struct volume_request *request = wanted->request;
 	const struct claim *blocker = NULL;
 
-	for (size_t i = 0; i < wanted->n_claims; i++) {
-		const struct claim *claim = wanted->claims[i];
-
-		assert(claim);
-		if (claim->attachment_mode != request->attachment_mode)
-			return claim;
-	}
-	(void)admission_has_room(request->access_mode, volume_request_mode(request), "", wanted->claims,
-				 wanted->n_claims, &blocker);
+	(void)admission_has_room(volume_request_capability(request), volume_request_mode(request), "",
+				 wanted->claims, wanted->n_claims, &blocker);
 	return blocker;
 }
 

@@ -75,7 +75,7 @@ static enum status name_word(struct word *word, struct error *err)
  * work may continue is kept. */
 static enum status check_node_part(const struct word *word, const struct claim *claim, struct error *err)
 {
-	const struct alloc_entry *alloc = state_alloc(&word->server->state, claim->allocation_id);
+	const struct alloc_entry *alloc = state_alloc_of(&word->server->state, claim);
 
 	if (word->is_for_absent && node_is_connected(word->node))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,

@@ -102,7 +102,7 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 
 bool claims_may_run(struct server *server, const struct claim *claim)
 {
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+	const struct alloc_entry *alloc = state_alloc_of(&server->state, claim);
 
 	return alloc && !alloc_is_client_terminal(&alloc->alloc) &&
 	       alloc->alloc.desired_status != DESIRED_STOP;
@@ -159,7 +159,7 @@ enum status claims_take_from_node(struct change *change, const struct claim_entr
 				  const struct claim_event *evidence, const char *why, struct error *err)
 {
 	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence->now_ms};
-	struct alloc_entry *alloc = state_alloc(&entry->server->state, entry->claim.allocation_id);
+	struct alloc_entry *alloc = state_alloc_of(&entry->server->state, &entry->claim);
 	struct claim_entry ending = *entry;
 	enum status status = STATUS_OK;
 	struct claim after;

@@ -553,8 +553,8 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	return STATUS_OK;
 }
 
-/* Has the allocation a claim on the volume? No controller may attach a claim in modes that only the node
- * reports: with such a claim the answer is false. */
+/* Has the allocation a claim on the volume that the server granted? A claim that only the node reports
+ * holds the volume, but no controller may attach it, and it gets no ticket. */
 static bool has_granted(const struct asked *asked, const struct alloc_entry *alloc)
 {
 	const struct claim_entry *entry;
@@ -564,7 +564,8 @@ static bool has_granted(const struct asked *asked, const struct alloc_entry *all
 		if (entry->claim.state > CLAIM_TAKEN || !str_eq(entry->claim.volume_id, asked->volume_id) ||
 		    !str_eq(entry->claim.namespace, asked->namespace))
 			continue;
-		if (entry->claim.adopted && entry->claim.attach != ATTACH_NONE)
+		if (entry->claim.adopted &&
+		    (entry->claim.attach != ATTACH_NONE || !entry->claim.storage_proven))
 			return false;
 		has_granted = true;
 	}

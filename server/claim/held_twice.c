@@ -203,7 +203,7 @@ enum status held_twice_check_end(struct claim_entry *entry, struct error *err)
 
 	if (!claim_is_live(&entry->claim) || !entry->work.is_taken_back_again)
 		return STATUS_OK;
-	if (!is_end_free(state_alloc(&entry->server->state, entry->claim.allocation_id)) &&
+	if (!is_end_free(state_alloc_of(&entry->server->state, &entry->claim)) &&
 	    !rate_take_counted(&entry->node->take_backs, AGAIN_COST_US, AGAIN_BURST, clock_monotonic_us(),
 			       more))
 		return error_set(
@@ -218,7 +218,7 @@ enum status held_twice_check_end(struct claim_entry *entry, struct error *err)
 
 enum status held_twice_admit(struct server *server, const struct claim *claim, struct error *err)
 {
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+	const struct alloc_entry *alloc = state_alloc_of(&server->state, claim);
 	struct volume_entry *volume = state_volume(&server->state, claim->namespace, claim->volume_id);
 	const struct claim *blocker;
 	struct claim_entry *entry;
@@ -228,11 +228,17 @@ enum status held_twice_admit(struct server *server, const struct claim *claim, s
 				 "volume %s: no allocation of the server's asks for it", claim->volume_id);
 	if (!volume)
 		return STATUS_OK;
+	if (!volume_has_capability(&volume->volume, claim->access_mode, claim->attachment_mode))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s is not registered with the capability %s/%s", claim->volume_id,
+				 access_mode_name(claim->access_mode),
+				 attachment_mode_name(claim->attachment_mode));
 	STORAGE_FOREACH_CLAIM (entry, volume) {
 		const struct claim *held = &entry->claim;
 
 		if (claim_is_live(held) && !str_eq(held->allocation_id, claim->allocation_id) &&
-		    !admission_has_room(claim->access_mode, claim->mode, claim->node_id, &held, 1, &blocker))
+		    !admission_has_room(claim_capability(claim), claim->mode, claim->node_id, &held, 1,
+					&blocker))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "volume %s: node %s holds it for allocation %s", claim->volume_id,
 					 held->node_id, held->allocation_id);

@@ -109,9 +109,8 @@ static void add_blockers_of(struct refusal *refusal, struct server *server, cons
 			continue;
 		/* one that the allocation had is in its own way once its release has begun */
 		if ((str_eq(claim->allocation_id, alloc->id) && claim->state >= CLAIM_UNPUBLISHING) ||
-		    claim->attachment_mode != request->attachment_mode ||
-		    !admission_has_room(request->access_mode, volume_request_mode(request), node_id, &claim,
-					1, &blocker))
+		    !admission_has_room(volume_request_capability(request), volume_request_mode(request),
+					node_id, &claim, 1, &blocker))
 			refusal_add_claim(refusal, server, claim);
 	}
 }

@@ -658,7 +658,7 @@ static struct holder holder_facts(struct server *server, const struct claim *cla
 struct holder claim_holder(struct server *server, const struct claim *claim)
 {
 	const struct node_entry *node = state_node(&server->state, claim->node_id);
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+	const struct alloc_entry *alloc = state_alloc_of(&server->state, claim);
 	const struct drain *drain = node ? &node->node.drain : NULL;
 	const struct claim_entry *entry = state_claim(&server->state, claim->id);
 	struct holder holder = holder_facts(server, claim, node, alloc, entry);
@@ -685,8 +685,8 @@ static void count_wait(struct releases *releases, struct claim_entry *entry)
 {
 	struct server *server = releases->server;
 	const struct claim *claim = &entry->claim;
-	struct holder holder = holder_facts(server, claim, entry->node,
-					    state_alloc(&server->state, claim->allocation_id), entry);
+	struct holder holder =
+		holder_facts(server, claim, entry->node, state_alloc_of(&server->state, claim), entry);
 	enum explain_actor actor = explain_actor(claim, &holder);
 	struct release_waits *waits = &releases->waits;
 	int64_t *since_ms = &waits->since_ms[actor];

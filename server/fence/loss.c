@@ -71,7 +71,7 @@ static const Holdfast__V1__OnNodeLoss *read_group(struct server *server, const s
 static const Holdfast__V1__OnNodeLoss *read_holder(struct server *server, const struct claim *claim,
 						   const struct alloc **ret)
 {
-	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
+	const struct alloc_entry *entry = state_alloc_of(&server->state, claim);
 
 	*ret = entry ? &entry->alloc : NULL;
 	if (!entry)

@@ -479,7 +479,8 @@ static bool has_room(const struct job_volume *volume, enum access_mode held_acce
 	const struct claim *claims[] = {&held};
 	const struct claim *blocker;
 
-	return admission_has_room(volume->access_mode, volume->mode, "", claims, 1, &blocker);
+	return admission_has_room((struct capability){.access_mode = volume->access_mode}, volume->mode, "",
+				  claims, 1, &blocker);
 }
 
 /* Finds a holder other than @live (NULL: any holder) that excludes the member. */
@@ -498,7 +499,8 @@ static const struct job_holder *find_blocker(const struct job_world *world, cons
 	}
 	for (; low < world->n_holders && str_eq(world->holders[low].volume_id, id); low++) {
 		const struct job_holder *holder = &world->holders[low];
-		bool is_own = live && holder->alloc_id && str_eq(holder->alloc_id, live->id);
+		bool is_own = live && holder->alloc_id && str_eq(holder->alloc_id, live->id) &&
+			      str_eq(holder->node_id, live->node_id);
 
 		if (!is_own && !has_room(volume, holder->access_mode, holder->mode))
 			return holder;

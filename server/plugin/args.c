@@ -42,7 +42,7 @@ static const Holdfast__V1__VolumeSecrets *secrets_for(struct state *state, const
 
 const Holdfast__V1__VolumeSecrets *plugin_args_node_secrets(struct state *state, const struct claim *claim)
 {
-	const struct alloc_entry *entry = state_alloc(state, claim->allocation_id);
+	const struct alloc_entry *entry = state_alloc_of(state, claim);
 
 	return entry && alloc_asks_for(&entry->alloc, claim) ? secrets_for(state, claim) : NULL;
 }

@@ -487,7 +487,7 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 /* Claims of work that has ended or is unknown are released; other work continues. */
 static enum claim_state state_for(struct server *server, const struct claim *claim)
 {
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+	const struct alloc_entry *alloc = state_alloc_of(&server->state, claim);
 
 	return alloc && !alloc_is_client_terminal(&alloc->alloc) ? CLAIM_TAKEN : CLAIM_UNPUBLISHING;
 }

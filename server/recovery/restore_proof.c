@@ -165,7 +165,7 @@ bool restore_proof_by_ticket(struct server *server, struct claim *claim, const P
  * has no such request. */
 static bool take_request(struct server *server, struct claim *claim)
 {
-	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
+	const struct alloc_entry *entry = state_alloc_of(&server->state, claim);
 	const struct volume_request *request = entry ? alloc_asks_for(&entry->alloc, claim) : NULL;
 
 	if (!request)

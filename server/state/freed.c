@@ -114,7 +114,7 @@ enum status freed_find(struct server *server, const char *id, struct claim_entry
 struct listing {
 	struct server *server;
 	const struct volume_entry *volume;
-	const char *alloc_id; /* NULL: of all */
+	const struct alloc_entry *of; /* NULL: of all */
 	struct claim
 		*claims; /* a ring of CLAIM_HISTORY_MAX: keys are in the order in which they were granted */
 	size_t n;
@@ -131,7 +131,7 @@ static bool on_listed(const struct kv_item *item, void *userdata)
 	if (listing->status != STATUS_OK)
 		return false;
 	if (is_of(&claim, listing->volume) && !state_claim(&listing->server->state, claim.id) &&
-	    (!listing->alloc_id || str_eq(claim.allocation_id, listing->alloc_id)))
+	    (!listing->of || state_alloc_of(&listing->server->state, &claim) == listing->of))
 		listing->claims[listing->n++ % CLAIM_HISTORY_MAX] = claim;
 	return true;
 }
@@ -154,13 +154,13 @@ static int compare(const void *a, const void *b)
 }
 
 /* Adds those of one volume. */
-static enum status list(struct server *server, const struct volume_entry *volume, const char *alloc_id,
-			struct freed_list *ret, struct error *err)
+static enum status list(struct server *server, const struct volume_entry *volume,
+			const struct alloc_entry *of, struct freed_list *ret, struct error *err)
 {
 	cleanup_free struct claim *ring = calloc(CLAIM_HISTORY_MAX, sizeof(*ring));
 	struct listing listing = {.server = server,
 				  .volume = volume,
-				  .alloc_id = alloc_id,
+				  .of = of,
 				  .claims = ring,
 				  .status = STATUS_OK,
 				  .err = err};
@@ -210,7 +210,7 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 		for (uint32_t k = 0; k < i; k++)
 			is_repeated = is_repeated || str_eq(of->volumes[k].source, of->volumes[i].source);
 		if (volume && !is_repeated)
-			status = list(server, volume, alloc->id, ret, err);
+			status = list(server, volume, alloc, ret, err);
 	}
 	if (status != STATUS_OK)
 		freed_list_release(ret);
@@ -322,7 +322,7 @@ static void raise_index(uint64_t *index, uint64_t to)
 
 static void leave(struct server *server, struct claim_entry *entry)
 {
-	struct alloc_entry *alloc = state_alloc(&server->state, entry->claim.allocation_id);
+	struct alloc_entry *alloc = state_alloc_of(&server->state, &entry->claim);
 
 	raise_index(&entry->volume->freed_index, entry->claim.modify_index);
 	if (alloc)

@@ -883,21 +883,31 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 /* Returns the claim's crowd: any number of claims of one crowd are compatible. 0: no crowd. */
 static int crowd_of(const struct claim *claim)
 {
+	int first = 1 + 2 * (int)claim->attachment_mode;
+
 	if (claim->access_mode == MULTI_NODE_MULTI_WRITER)
-		return 1;
-	return claim->access_mode == MULTI_NODE_READER_ONLY && claim->mode == CLAIM_READ ? 2 : 0;
+		return first;
+	return claim->access_mode == MULTI_NODE_READER_ONLY && claim->mode == CLAIM_READ ? first + 1 : 0;
+}
+
+static size_t count_others(const struct volume_entry *volume, int crowd)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < CLAIM_CROWDS; i++)
+		n += i == crowd ? 0 : volume->n_crowd[i];
+	return n;
 }
 
 /* Counts live claims of the volume that its access modes exclude together with @claim, of the entry @own,
  * which is in no crowd yet. They are not walked if all are of its crowd. */
 static size_t count_rivals_of(const struct claim_entry *own, const struct claim *claim)
 {
-	const size_t *n_crowd = own->volume->n_crowd;
 	const struct claim_entry *entry;
 	int crowd = crowd_of(claim);
 	size_t n = 0;
 
-	if (!claim_is_live(claim) || (crowd > 0 && n_crowd[0] + n_crowd[3 - crowd] == 0))
+	if (!claim_is_live(claim) || (crowd > 0 && count_others(own->volume, crowd) == 0))
 		return 0;
 	LIST_FOREACH (entry, &own->volume->claims, of_volume)
 		n += entry != own && claim_is_live(&entry->claim) &&
@@ -940,7 +950,7 @@ static void state_count_release(struct state *state, struct claim_entry *entry, 
 static enum status insert_claim(struct state *state, const struct claim *claim, struct error *err)
 {
 	struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
-	struct alloc_entry *alloc = state_alloc(state, claim->allocation_id);
+	struct alloc_entry *alloc = state_alloc_of(state, claim);
 	struct node_entry *node;
 	struct claim_entry *entry;
 
@@ -992,7 +1002,7 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_claim(state, claim, 1);
 	count_held_twice(state, entry, &entry->claim, -1);
 	count_held_twice(state, entry, claim, 1);
-	alloc = state_alloc(state, claim->allocation_id);
+	alloc = state_alloc_of(state, claim);
 	uncount_expired(alloc, &entry->claim, claim);
 	entry->claim = *claim;
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
@@ -1077,6 +1087,13 @@ struct alloc_entry *state_alloc(struct state *state, const char *id)
 	if (found)
 		state->last_alloc = found;
 	return found;
+}
+
+struct alloc_entry *state_alloc_of(struct state *state, const struct claim *claim)
+{
+	struct alloc_entry *entry = state_alloc(state, claim->allocation_id);
+
+	return entry && str_eq(entry->alloc.node_id, claim->node_id) ? entry : NULL;
 }
 
 struct alloc_entry *state_alloc_from(struct state *state, const char *id)

@@ -89,6 +89,9 @@ struct claim_entry {
 	struct claim_usage *usage; /* owned; NULL: not known, see usage_index.h */
 };
 
+/* Kinds of claims of which any number are compatible, see count_rivals_of(); 0: others. */
+#define CLAIM_CROWDS (1 + 2 * (int)ATTACHMENT_MODE_N)
+
 struct volume_entry {
 	const char *namespace; /* of the value below: the tree's key, with id */
 	const char *id;
@@ -105,10 +108,10 @@ struct volume_entry {
 	struct plugin_entry *plugin;	   /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
-	size_t n_was_freed;   /* of the live ones, those that were freed before; see held_twice.h */
-	size_t n_rivals;      /* pairs of live ones of which the access mode allows but one */
-	size_t n_crowd[3];    /* live ones by crowd, see count_rivals_of() */
-	size_t n_freed;	      /* claims since history was last pruned */
+	size_t n_was_freed;	      /* of the live ones, those that were freed before; see held_twice.h */
+	size_t n_rivals;	      /* pairs of live ones of which the access mode allows but one */
+	size_t n_crowd[CLAIM_CROWDS]; /* live ones by crowd */
+	size_t n_freed;		      /* claims since history was last pruned */
 	uint64_t freed_index; /* when a claim that has left the state was last changed, since the start */
 };
 
@@ -367,6 +370,9 @@ bool storage_is_alone(const struct volume_entry *volume);
 
 struct volume_entry *state_volume(struct state *state, const char *namespace, const char *id);
 struct alloc_entry *state_alloc(struct state *state, const char *id);
+/** Returns the allocation that @claim was granted to. NULL: it is not known, or another node's: a node
+ * may report a claim for any allocation. */
+struct alloc_entry *state_alloc_of(struct state *state, const struct claim *claim);
 struct claim_entry *state_claim(struct state *state, const char *id);
 struct node_entry *state_node(struct state *state, const char *id);
 struct plugin_entry *state_plugin(struct state *state, const char *id);

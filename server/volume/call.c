@@ -213,7 +213,7 @@ enum status volume_call_node_expand(struct server *server, struct volume_parts *
 				    const struct claim *claim, controller_done_fn *done, void *userdata,
 				    struct error *err)
 {
-	const struct capability used = {claim->access_mode, claim->attachment_mode};
+	const struct capability used = claim_capability(claim);
 	const Holdfast__V1__VolumeSecrets *secrets = plugin_args_node_secrets(&server->state, claim);
 	Holdfast__V1__NodeExpandRequest expand = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;

@@ -284,7 +284,7 @@ bool volume_phase_used_as(struct volume_entry *entry, struct capability *ret)
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
 		if (!claim_is_live(&claim->claim))
 			continue;
-		*ret = (struct capability){claim->claim.access_mode, claim->claim.attachment_mode};
+		*ret = claim_capability(&claim->claim);
 		return true;
 	}
 	return false;

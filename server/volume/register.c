@@ -67,8 +67,7 @@ static size_t volume_spec_modes_in_use(struct volume_entry *entry,
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		if (claim_is_live(&claim->claim) && n < VOLUME_CAPABILITIES_MAX &&
 		    !has_mode(ret, n, &claim->claim))
-			ret[n++] =
-				(struct capability){claim->claim.access_mode, claim->claim.attachment_mode};
+			ret[n++] = claim_capability(&claim->claim);
 	return n;
 }
 

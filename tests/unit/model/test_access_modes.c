@@ -42,7 +42,8 @@ static bool has_room(const struct use *held, const struct use *new, const char *
 
 	claim.access_mode = held->access;
 	claim.mode = held->mode;
-	return admission_has_room(new->access, new->mode, node, claims, 1, &blocker);
+	return admission_has_room((struct capability){new->access, claim.attachment_mode}, new->mode, node,
+				  claims, 1, &blocker);
 }
 
 static const char *cell(const struct use *held, const struct use *new)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
+#define AS(mode) ((struct capability){mode, ATTACHMENT_FILE_SYSTEM})
+
 /* One world: volume db, allocation 2 on node n2 asking for it. */
 struct world {
 	struct volume volume;
@@ -125,6 +127,7 @@ TEST(the_same_allocation_gets_its_own_claim_again)
 	make_world(&w);
 	w.in.n_claims = 1;
 	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
+	assert_int_equal(str_copy(w.held.node_id, sizeof(w.held.node_id), "n2"), 0);
 	w.in.plugin = NULL; /* a repeat does not depend on the plugin */
 	assert_int_equal(admission_check(&w.in, &same, NULL), STATUS_ALREADY_EXISTS);
 	assert_ptr_equal(same, &w.held);
@@ -140,6 +143,7 @@ TEST(an_allocation_gets_no_claim_again_that_has_another_access_mode)
 	make_world(&w);
 	w.in.n_claims = 1;
 	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
+	assert_int_equal(str_copy(w.held.node_id, sizeof(w.held.node_id), "n2"), 0);
 	w.held.access_mode = MULTI_NODE_MULTI_WRITER;
 	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, "holdfast alloc stop " ALLOC_2);
 }
@@ -147,6 +151,7 @@ TEST(an_allocation_gets_no_claim_again_that_has_another_access_mode)
 TEST(another_attachment_mode_than_the_holders_is_refused)
 {
 	struct world w;
+	struct error err;
 
 	make_world(&w);
 	w.volume.capabilities[0].access_mode = MULTI_NODE_MULTI_WRITER;
@@ -155,7 +160,39 @@ TEST(another_attachment_mode_than_the_holders_is_refused)
 	w.in.n_claims = 1;
 	assert_int_equal(check(&w, NULL), STATUS_OK);
 	w.held.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
-	assert_int_equal(check(&w, NULL), STATUS_FAILED_PRECONDITION);
+	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, "attached as block-device");
+}
+
+/* A node may report a claim for an allocation of another node. */
+TEST(a_claim_of_another_node_is_not_the_allocations_own)
+{
+	struct world w;
+	struct error err;
+
+	make_world(&w);
+	w.in.n_claims = 1;
+	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
+	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, "is not free");
+}
+
+/* The claim is the allocation's own whatever others have. */
+TEST(a_holder_gets_its_claim_again_beside_another_attachment)
+{
+	struct world w;
+	const struct claim *same = NULL;
+	struct claim other = a_claim(CLAIM_TAKEN);
+	const struct claim *both[] = {&other, &w.held};
+
+	make_world(&w);
+	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
+	assert_int_equal(str_copy(w.held.node_id, sizeof(w.held.node_id), "n2"), 0);
+	other.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	w.in.claims = both;
+	w.in.n_claims = 2;
+	assert_int_equal(admission_check(&w.in, &same, NULL), STATUS_ALREADY_EXISTS);
+	assert_ptr_equal(same, &w.held);
+	w.held.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	assert_int_equal(admission_check(&w.in, &same, NULL), STATUS_FAILED_PRECONDITION);
 }
 
 /* Rows: access mode of both sides. Columns: held read / write, and the newcomer's mode and node.
@@ -185,8 +222,9 @@ TEST(room_beside_one_holder)
 			held.access_mode = rows[r].mode;
 			if (held.mode == CLAIM_WRITE && !access_mode_is_writer(rows[r].mode))
 				continue; /* nobody holds such a claim */
-			assert_int_equal(admission_has_room(rows[r].mode, mode, node, claims, 1, &blocker),
-					 rows[r].room[i] == '+');
+			assert_int_equal(
+				admission_has_room(AS(rows[r].mode), mode, node, claims, 1, &blocker),
+				rows[r].room[i] == '+');
 		}
 	}
 }
@@ -205,16 +243,17 @@ TEST(a_csi_volume_is_in_one_access_mode_on_a_node)
 			const struct claim *blocker = NULL;
 
 			held.access_mode = modes[h];
-			assert_int_equal(admission_has_room(modes[n], CLAIM_READ, "n1", claims, 1, &blocker),
-					 h == n);
+			assert_int_equal(
+				admission_has_room(AS(modes[n]), CLAIM_READ, "n1", claims, 1, &blocker),
+				h == n);
 			assert_ptr_equal(blocker, h == n ? NULL : &held);
 		}
 	/* elsewhere it is another attachment */
 	held.access_mode = MULTI_NODE_MULTI_WRITER;
 	held.mode = CLAIM_WRITE;
-	assert_true(admission_has_room(MULTI_NODE_READER_ONLY, CLAIM_READ, "n2", claims, 1,
+	assert_true(admission_has_room(AS(MULTI_NODE_READER_ONLY), CLAIM_READ, "n2", claims, 1,
 				       &(const struct claim *){NULL}));
-	assert_true(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_READ, "n1", claims, 1,
+	assert_true(admission_has_room(AS(MULTI_NODE_MULTI_WRITER), CLAIM_READ, "n1", claims, 1,
 				       &(const struct claim *){NULL}));
 }
 
@@ -247,9 +286,9 @@ TEST(the_holders_rules_bind_the_newcomer_too)
 
 	held.access_mode = MULTI_NODE_READER_ONLY;
 	held.mode = CLAIM_READ;
-	assert_false(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, "n2", claims, 1, &blocker));
+	assert_false(admission_has_room(AS(MULTI_NODE_MULTI_WRITER), CLAIM_WRITE, "n2", claims, 1, &blocker));
 	assert_ptr_equal(blocker, &held);
-	assert_true(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_READ, "n2", claims, 1, &blocker));
+	assert_true(admission_has_room(AS(MULTI_NODE_MULTI_WRITER), CLAIM_READ, "n2", claims, 1, &blocker));
 }
 
 TEST(claims_of_a_former_machine_leave_no_room_on_a_single_node)
@@ -272,12 +311,12 @@ TEST(claims_of_a_former_machine_leave_no_room_on_a_single_node)
 		held.access_mode = newer.access_mode = rows[r].mode;
 		held.mode = rows[r].held;
 		newer.mode = CLAIM_WRITE;
-		assert_true(admission_has_room(rows[r].mode, CLAIM_WRITE, "n1", claims, 1, &blocker));
+		assert_true(admission_has_room(AS(rows[r].mode), CLAIM_WRITE, "n1", claims, 1, &blocker));
 		held.other_machine = true;
 		assert_false(
 			admission_are_rivals(&held, &newer)); /* both of the former machine, in one boot */
 		(void)str_copy(newer.boot_id, sizeof(newer.boot_id), BOOT_2);
-		assert_int_equal(admission_has_room(rows[r].mode, CLAIM_WRITE, "n1", claims, 1, &blocker),
+		assert_int_equal(admission_has_room(AS(rows[r].mode), CLAIM_WRITE, "n1", claims, 1, &blocker),
 				 rows[r].other);
 		assert_int_equal(admission_are_rivals(&held, &newer), !rows[r].other);
 		assert_int_equal(admission_are_rivals(&newer, &held), !rows[r].other);

@@ -141,7 +141,7 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_d
 	UNTIL(f, alloc->alloc.published[0].is_device);
 	f->is_device = false; /* to mount what has no such capability */
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
-	assert_msg(strstr(err.msg, "block-device"), "%s", err.msg);
+	assert_msg(strstr(err.msg, "capability single-node-writer/file-system"), "%s", err.msg);
 }
 
 /* Registrations refuse such an id by now; a store may have one. */

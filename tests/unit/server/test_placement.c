@@ -312,8 +312,8 @@ static bool is_held(const struct world *w, const struct node_entry *node, const 
 			return true;
 		claims[n++] = &entry->claim;
 	}
-	return !admission_has_room(request->access_mode, volume_request_mode(request), node->id, claims, n,
-				   &blocker);
+	return !admission_has_room(volume_request_capability(request), volume_request_mode(request), node->id,
+				   claims, n, &blocker);
 }
 
 /* Is it true of @node that @obstacle is in the way? */

@@ -287,6 +287,21 @@ CLUSTER_TEST(no_task_is_ordered_for_a_volume_that_a_rival_holds)
 	assert_error(order(&f->n2, ALLOC_2, &err), STATUS_UNAVAILABLE, err, "held twice");
 }
 
+CLUSTER_TEST(no_task_is_ordered_for_a_volume_of_another_namespace)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim elsewhere = wait_beside_the_holder(f);
+	struct volume volume = db(f)->volume;
+	struct error err;
+
+	(void)str_copy(volume.namespace, sizeof(volume.namespace), "other");
+	(void)str_copy(elsewhere.namespace, sizeof(elsewhere.namespace), "other");
+	change_put_volume(&change, &volume);
+	change_put_claim(&change, &elsewhere);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_error(order(&f->n1, ALLOC_1, &err), STATUS_FAILED_PRECONDITION, err, "is not claimed for it");
+}
+
 /* After a restore, under a ticket that is older than the registration. */
 CLUSTER_TEST(a_claim_on_other_storage_than_the_volumes_gets_no_ticket)
 {

@@ -348,12 +348,12 @@ static bool is_room(const struct volume_request *request, const char *node_id,
 {
 	struct claim held = {.mode = volume_request_mode(other),
 			     .access_mode = other->access_mode,
+			     .attachment_mode = other->attachment_mode,
 			     .plugin_id = PLUGIN_NATIVE};
 	const struct claim *claims[] = {&held}, *blocker;
 
 	(void)str_copy(held.node_id, sizeof(held.node_id), other_node_id);
-	return request->attachment_mode == other->attachment_mode &&
-	       admission_has_room(request->access_mode, volume_request_mode(request),
+	return admission_has_room(volume_request_capability(request), volume_request_mode(request),
 				  node_id[0] != '\0' ? node_id : "-", claims, 1, &blocker);
 }
 

@@ -136,12 +136,15 @@ TEST(rivals_are_counted_from_both_sides)
 		enum access_mode a, b;
 		enum claim_mode mode; /* of a; b writes */
 		size_t n;
+		bool is_device; /* b */
 	} cases[] = {
 		{MULTI_NODE_MULTI_WRITER, SINGLE_NODE_WRITER, CLAIM_WRITE, 1},
 		{MULTI_NODE_READER_ONLY, SINGLE_NODE_WRITER, CLAIM_READ, 1},
 		{MULTI_NODE_READER_ONLY, MULTI_NODE_READER_ONLY, CLAIM_WRITE, 1},
 		{MULTI_NODE_MULTI_WRITER, MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, 0},
 		{MULTI_NODE_READER_ONLY, MULTI_NODE_MULTI_WRITER, CLAIM_READ, 0},
+		{MULTI_NODE_MULTI_WRITER, MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, 1, .is_device = true},
+		{MULTI_NODE_READER_ONLY, MULTI_NODE_MULTI_WRITER, CLAIM_READ, 1, .is_device = true},
 	};
 	struct volume db = volume("default", "db");
 
@@ -157,6 +160,9 @@ TEST(rivals_are_counted_from_both_sides)
 		claims[0].mode = cases[i / 4].mode;
 		claims[1].access_mode = cases[i / 4].b;
 		claims[1].mode = CLAIM_WRITE;
+		claims[0].attachment_mode = ATTACHMENT_FILE_SYSTEM;
+		claims[1].attachment_mode =
+			cases[i / 4].is_device ? ATTACHMENT_BLOCK_DEVICE : ATTACHMENT_FILE_SYSTEM;
 		assert_int_equal(state_put_volume(&world, &db, NULL), STATUS_OK);
 		assert_int_equal(state_put_claim(&world, &claims[first], NULL), STATUS_OK);
 		assert_int_equal(state_put_claim(&world, &claims[1 - first], NULL), STATUS_OK);
@@ -169,7 +175,8 @@ TEST(rivals_are_counted_from_both_sides)
 		state_delete_claim(&world, state_claim(&world, claims[1 - gone].id));
 		assert_int_equal(entry->n_rivals, 0);
 		assert_int_equal(world.n_volumes_held_twice, 0);
-		assert_int_equal(entry->n_crowd[0] + entry->n_crowd[1] + entry->n_crowd[2], 0);
+		for (int crowd = 0; crowd < CLAIM_CROWDS; crowd++)
+			assert_int_equal(entry->n_crowd[crowd], 0);
 	}
 }
 

@@ -196,8 +196,10 @@ static void assert_one_stage(const struct fixture *f, const struct volume *volum
 			const struct claim *claims[] = {&held};
 			const struct claim *blocker;
 
-			if (!admission_has_room(held.access_mode, held.mode, "n1", NULL, 0, &blocker) ||
-			    !admission_has_room(next.access_mode, next.mode, "n1", claims, 1, &blocker))
+			if (!admission_has_room(claim_capability(&held), held.mode, "n1", NULL, 0,
+						&blocker) ||
+			    !admission_has_room(claim_capability(&next), next.mode, "n1", claims, 1,
+						&blocker))
 				continue;
 			assert_false(is_staged_read_only(f, &held, volume));
 			assert_false(is_staged_read_only(f, &next, volume));

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a node gets by claims without a ticket, after it has made the server doubt its tickets: a claim that
+ * is only believed holds its volume, and does nothing else. */
+
+#include "asks.h"
+#include "restored.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "model/pb.h"
+#include "node/session.h"
+#include "state/change.h"
+
+#define LIE "0189dead-0000-7000-8000-00000000000f"
+#define INVENTED "0189dead-0000-7000-8000-000000000001"
+#define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
+
+/* n1 holds db by a claim for @alloc, which others have or nobody knows. */
+static struct claim lie_for(const char *alloc, const char *plugin, enum access_mode access)
+{
+	struct claim lie = {.mode = CLAIM_WRITE,
+			    .access_mode = access,
+			    .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+			    .generation = 1,
+			    .state = CLAIM_TAKEN,
+			    .namespace = "default",
+			    .volume_id = "db",
+			    .id = LIE,
+			    .node_id = "n1",
+			    .boot_id = BOOT_1};
+
+	(void)str_copy(lie.plugin_id, sizeof(lie.plugin_id), plugin);
+	(void)str_copy(lie.allocation_id, sizeof(lie.allocation_id), alloc);
+	return lie;
+}
+
+/* In a new epoch, n1 names a ticket key that nobody has. */
+static void restore_with_an_unknown_key(struct fixture *f, struct backup *backup)
+{
+	static uint8_t no_such_key[TICKET_KEY_ID_SIZE] = {1, 2, 3, 4};
+
+	restore(f, backup, 1);
+	f->n1.ticket_keys = (ProtobufCBinaryData){.len = sizeof(no_such_key), .data = no_such_key};
+}
+
+static void report_the_lie(struct fixture *f, const struct alloc *alloc, const struct claim *lie)
+{
+	report_with(&f->n1, 1, alloc, lie, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_non_null(state_claim(&f->server->state, lie->id));
+}
+
+/* n2 runs ALLOC_2 with db, which several nodes may write; n1 reports a claim for that allocation. */
+static void lie_about_work_of_n2(struct fixture *f, struct claim *ret_own)
+{
+	struct backup backup = {0};
+	struct claim lie = lie_for(ALLOC_2, PLUGIN_NATIVE, MULTI_NODE_MULTI_WRITER);
+	struct alloc alloc;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	*ret_own = claim_of(f, ALLOC_2);
+	take_backup(f, &backup);
+	restore_with_an_unknown_key(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	alloc = alloc_of(f, ALLOC_2);
+	alloc.task_status = NULL;
+	report(f, &f->n2, 1, &alloc, ret_own, false);
+	report_the_lie(f, NULL, &lie);
+}
+
+CLUSTER_TEST(a_claim_for_an_allocation_of_another_node_is_released)
+{
+	const struct alloc_entry *alloc;
+	struct claim own, granted;
+
+	lie_about_work_of_n2(f, &own);
+	assert_int_equal(state_claim(&f->server->state, LIE)->claim.state, CLAIM_UNPUBLISHING);
+	alloc = state_alloc(&f->server->state, ALLOC_2);
+	assert_string_equal(LIST_FIRST(&alloc->claims)->id, own.id);
+	assert_null(LIST_NEXT(LIST_FIRST(&alloc->claims), of_alloc));
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &granted, NULL), STATUS_OK);
+	assert_string_equal(granted.id, own.id);
+}
+
+CLUSTER_TEST(evidence_for_a_claim_of_another_nodes_allocation_ends_no_work)
+{
+	struct claim own;
+
+	lie_about_work_of_n2(f, &own);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "switched off", 0, false, NULL, NULL), STATUS_OK);
+	settle(f);
+	assert_null(state_claim(&f->server->state, LIE));
+	assert_false(alloc_is_client_terminal(&state_alloc(&f->server->state, ALLOC_2)->alloc));
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
+/* The allocation waits for its first claim: the lie is the only one that names it. */
+CLUSTER_TEST(an_allocation_is_not_answered_with_the_claim_of_another_node)
+{
+	const struct claim lie = lie_for(ALLOC_2, CSI_PLUGIN, SINGLE_NODE_WRITER);
+	struct backup backup = {0};
+	struct claim granted;
+	struct error err;
+
+	register_csi(f, "db");
+	connect_csi(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	take_backup(f, &backup);
+	restore_with_an_unknown_key(f, &backup);
+	connect_csi(f);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report_the_lie(f, NULL, &lie);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &granted, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "not free"));
+	assert_int_equal(f->plugin.calls[ATTACH], 0);
+}
+
+/* Also a native volume, which no controller attaches. */
+CLUSTER_TEST(a_claim_without_proof_gets_no_ticket)
+{
+	struct volume_request request = {.name = "data",
+					 .source = "db",
+					 .access_mode = SINGLE_NODE_WRITER,
+					 .attachment_mode = ATTACHMENT_FILE_SYSTEM};
+	const struct alloc alloc = ROW(.id = INVENTED, .namespace = "default", .name = "x", .driver = "none",
+				       .node_id = "n1", .volumes = &request, .n_volumes = 1,
+				       .desired_status = DESIRED_RUN, .client_status = CLIENT_RUNNING);
+	const struct claim lie = lie_for(INVENTED, PLUGIN_NATIVE, SINGLE_NODE_WRITER);
+	struct backup backup = {0};
+	struct claim granted;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore_with_an_unknown_key(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report_the_lie(f, &alloc, &lie);
+	assert_int_equal(claim_for(&f->n1, INVENTED, &granted, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "only its node knows it"));
+}
+
+static void offer_device(struct fixture *f, bool is_offered)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume db = state_volume(&f->server->state, "default", "db")->volume;
+
+	db.capabilities[1] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};
+	db.n_capabilities = is_offered ? 2 : 1;
+	change_put_volume(&change, &db);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* n1's allocation wants the device of db, which has a file system, too, and has not claimed it. */
+static void wait_for_the_device(struct fixture *f)
+{
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	register_csi(f, "db");
+	connect_csi(f);
+	offer_device(f, true);
+	f->is_device = true;
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	f->is_device = false;
+}
+
+/* A later report: n1 was believed before. */
+static void report_later(struct fixture *f, const struct claim *lie)
+{
+	Holdfast__V1__AllocStatus unknown = V1(alloc_status, .alloc_id = TEXT(INVENTED),
+					       .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&unknown};
+
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	report_with(&f->n1, f->n1.report_epoch, NULL, lie, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+}
+
+CLUSTER_TEST(a_claim_without_a_ticket_does_not_stand_beside_another_attachment)
+{
+	const struct claim lie = lie_for(ALLOC_1, CSI_PLUGIN, MULTI_NODE_MULTI_WRITER);
+	struct claim granted;
+
+	wait_for_the_device(f);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	report_later(f, &lie);
+	assert_null(state_claim(&f->server->state, LIE));
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &granted, NULL), STATUS_OK);
+}
+
+/* With it no update of the volume would be accepted. */
+CLUSTER_TEST(a_claim_without_a_ticket_has_modes_that_its_volume_offers)
+{
+	const struct claim lie = lie_for(ALLOC_1, CSI_PLUGIN, MULTI_NODE_MULTI_WRITER);
+
+	wait_for_the_device(f);
+	offer_device(f, false);
+	report_later(f, &lie);
+	assert_null(state_claim(&f->server->state, LIE));
+	offer_device(f, true);
+	report_later(f, &lie);
+	assert_non_null(state_claim(&f->server->state, LIE));
+}
