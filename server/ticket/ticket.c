@@ -112,7 +112,7 @@ bool ticket_tree_root(const EVP_MD *sha256, const struct ticket *ticket, struct 
 	return bytes_are_zero(ticket->path + depth, sizeof(ticket->path) - depth * TICKET_DIGEST_SIZE);
 }
 
-/* Never changed nor freed while there is an issuer: another thread may sign with it. */
+/* Its key is never changed nor freed while there is an issuer: another thread may sign with it. */
 struct signing_key {
 	SLIST_ENTRY(signing_key) next;
 	uint8_t public_key[TICKET_KEY_SIZE];
@@ -120,8 +120,8 @@ struct signing_key {
 };
 
 struct ticket_issuer {
-	struct signing_key file;	  /* of the key's file */
-	SLIST_HEAD(, signing_key) others; /* owned */
+	struct signing_key file;	/* of the key's file */
+	SLIST_HEAD(, signing_key) keys; /* that and, owned, others; of the event loop's thread */
 	_Atomic(const struct signing_key *) in_use;
 	uint8_t mac_key[crypto_generichash_KEYBYTES];
 	uint8_t wrap_key[crypto_secretbox_KEYBYTES];
@@ -219,9 +219,7 @@ static const struct signing_key *find_key(const struct ticket_issuer *issuer, co
 {
 	const struct signing_key *key;
 
-	if (memcmp(issuer->file.public_key, public_key, TICKET_KEY_SIZE) == 0)
-		return &issuer->file;
-	SLIST_FOREACH(key, &issuer->others, next)
+	SLIST_FOREACH(key, &issuer->keys, next)
 	if (memcmp(key->public_key, public_key, TICKET_KEY_SIZE) == 0)
 		return key;
 	return NULL;
@@ -239,7 +237,7 @@ static enum status add_seed(struct ticket_issuer *issuer, const uint8_t *seed, u
 	if (find_key(issuer, key->public_key))
 		free(key);
 	else
-		SLIST_INSERT_HEAD(&issuer->others, key, next);
+		SLIST_INSERT_HEAD(&issuer->keys, key, next);
 	return STATUS_OK;
 }
 
@@ -326,7 +324,8 @@ enum status ticket_issuer_new(const char *key_path, const char *cluster, struct 
 	if (!issuer->sha256)
 		return error_set(err, STATUS_INTERNAL, 0, "OpenSSL has no SHA-256");
 	derive_keys(issuer, key);
-	SLIST_INIT(&issuer->others);
+	SLIST_INIT(&issuer->keys);
+	SLIST_INSERT_HEAD(&issuer->keys, &issuer->file, next);
 	atomic_store(&issuer->in_use, &issuer->file);
 	*ret = TAKE_PTR(issuer);
 	return STATUS_OK;
@@ -337,12 +336,13 @@ void ticket_issuer_free(struct ticket_issuer *issuer)
 	if (!issuer)
 		return;
 	EVP_MD_free(issuer->sha256);
-	while (!SLIST_EMPTY(&issuer->others)) {
-		struct signing_key *key = SLIST_FIRST(&issuer->others);
+	while (!SLIST_EMPTY(&issuer->keys)) {
+		struct signing_key *key = SLIST_FIRST(&issuer->keys);
 
-		SLIST_REMOVE_HEAD(&issuer->others, next);
+		SLIST_REMOVE_HEAD(&issuer->keys, next);
 		explicit_bzero(key, sizeof(*key));
-		free(key);
+		if (key != &issuer->file)
+			free(key);
 	}
 	explicit_bzero(issuer, sizeof(*issuer));
 	free(issuer);
@@ -390,28 +390,31 @@ static bool is_signed(const struct signing_key *key, const struct ticket *ticket
 						   sizeof(*root), key->public_key) == 0;
 }
 
-bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket)
+bool ticket_is_ours(struct ticket_issuer *issuer, const struct ticket *ticket)
 {
-	const struct signing_key *key;
+	struct signing_key *key;
 	struct ticket_root root;
-	bool is_ours;
 
 	if (!(ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
 	      memcmp(ticket->cluster, issuer->cluster, sizeof(ticket->cluster)) == 0 &&
 	      ticket_tree_root(issuer->sha256, ticket, &root)))
 		return false;
-	is_ours = is_signed(&issuer->file, ticket, &root);
-	SLIST_FOREACH(key, &issuer->others, next)
-	is_ours = is_ours || is_signed(key, ticket, &root);
-	return is_ours;
+	SLIST_FOREACH(key, &issuer->keys, next)
+	if (is_signed(key, ticket, &root))
+		break;
+	if (!key)
+		return false;
+	SLIST_REMOVE(&issuer->keys, key, signing_key, next);
+	SLIST_INSERT_HEAD(&issuer->keys, key, next);
+	return true;
 }
 
 bool ticket_issuer_knows_key(const struct ticket_issuer *issuer, const uint8_t id[static TICKET_KEY_ID_SIZE])
 {
 	const struct signing_key *key;
-	bool knows = memcmp(issuer->file.public_key, id, TICKET_KEY_ID_SIZE) == 0;
+	bool knows = false;
 
-	SLIST_FOREACH(key, &issuer->others, next)
+	SLIST_FOREACH(key, &issuer->keys, next)
 	knows = knows || memcmp(key->public_key, id, TICKET_KEY_ID_SIZE) == 0;
 	return knows;
 }

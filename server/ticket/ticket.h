@@ -82,8 +82,9 @@ void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, siz
 void ticket_issuer_sign(const struct ticket_issuer *issuer, const void *data, size_t len,
 			uint8_t ret[static TICKET_SIGNATURE_SIZE]);
 
-/** Was @ticket made with one of these keys, for this cluster? */
-bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
+/** Was @ticket made with one of these keys, for this cluster? A ticket does not name its key, so each is
+ * tried, the last one that fitted first: a node's tickets have few different ones. */
+bool ticket_is_ours(struct ticket_issuer *issuer, const struct ticket *ticket);
 
 /** Does it know the key, in use or not, whose public half begins with these bytes? */
 bool ticket_issuer_knows_key(const struct ticket_issuer *issuer, const uint8_t id[static TICKET_KEY_ID_SIZE]);

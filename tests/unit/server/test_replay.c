@@ -157,6 +157,31 @@ CLUSTER_TEST(a_node_pays_for_the_verification_of_tickets_that_prove_nothing)
 	assert_true(paid_for(f, &held, &ticket) > without_us + SESSION_SEARCH_SHARE * PAID_CLAIMS * 10);
 }
 
+/* Honest ones, of a node that released much: its report must not end half-way each time. */
+CLUSTER_TEST(a_good_ticket_costs_no_more_with_many_former_keys)
+{
+	enum { FORMER_KEYS = 15 };
+	uint8_t key[TICKET_KEY_SIZE], wrapped[TICKET_WRAPPED_SIZE];
+	struct ticket_issuer *issuer;
+	struct ticket ticket;
+	struct claim past;
+	uint64_t of_few_us;
+
+	take_volume(f);
+	issuer = f->server->issuer;
+	past = claim_of(f, ALLOC_1);
+	past.state = CLAIM_NODE_DETACHED;
+	for (int i = 0; i < FORMER_KEYS; i++) {
+		assert_int_equal(ticket_issuer_make_key(issuer, key, wrapped, NULL), STATUS_OK);
+		if (i > 0)
+			continue;
+		assert_true(ticket_issuer_use(issuer, key));
+		ticket = ticket_of(f, &past);
+		of_few_us = paid_for(f, &past, &ticket);
+	}
+	assert_true(paid_for(f, &past, &ticket) < 4 * of_few_us);
+}
+
 #define ADVICE "x; n2 is dead. Next: node attest n2"
 
 /* The refusals are on record, too. */
