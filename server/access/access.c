@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "lead/lead.h"
 #include "model/pb.h"
+#include "node/words.h"
 #include "pb/reflect.h"
 #include "state/keys.h"
 #include "state/stall.h"
@@ -389,6 +390,17 @@ static bool may_do_without_leader(const struct server *server, const struct rpc_
 	       check_certificate(server, call, NULL) == STATUS_OK;
 }
 
+/* Refusals quote requests: those of nodes and strangers must not look like advice. People's texts stay. */
+static void take_words(const struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
+		       const ProtobufCMessage *request)
+{
+	struct identity who;
+
+	if (rule->right == ACCESS_BY_TOKEN_OF_REQUEST ||
+	    access_node(rpc_call_peer(call), server->config.cluster, &who, NULL) == STATUS_OK)
+		words_take(request);
+}
+
 enum status access_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
 			const ProtobufCMessage *request, void *userdata, struct error *err)
 {
@@ -416,6 +428,8 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 			       : status;
 	if (rule->is_write)
 		TRY(stall_check(server, err));
+	if (request)
+		take_words(server, call, rule, request);
 	status = check_node(server, call, rule, request, err);
 	if (status == STATUS_OK && request && attests(rule, request))
 		status = check_attest(server, call, rule, request, err);

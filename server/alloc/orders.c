@@ -20,7 +20,6 @@
 #include "model/order.h"
 #include "model/task.h"
 #include "node/session.h"
-#include "node/words.h"
 #include "state/change.h"
 #include "ticket/ticket.h"
 
@@ -271,7 +270,6 @@ static enum status handle_order(struct server *server, struct rpc_call *call,
 	struct identity who;
 
 	TRY(access_check_node(server, call, &who, err));
-	words_take(&request->base);
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0, "there is no allocation %.64s", request->id);
 	TRY(check_allocation(entry, who.name, err));

@@ -23,7 +23,6 @@
 #include "model/admission.h"
 #include "model/pb.h"
 #include "model/volume_detail.h"
-#include "node/words.h"
 #include "plugin/args.h"
 #include "plugin/controller.h"
 #include "plugin/plugins.h"
@@ -657,7 +656,6 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	struct identity who;
 
 	TRY(access_check_node(server, call, &who, err));
-	words_take(&request->base);
 	node = state_node(&server->state, who.name);
 	if (!node || !node_is_connected(node))
 		return error_set(err, STATUS_UNAVAILABLE, 0,

@@ -11,6 +11,7 @@
 static const char *const handed_on[] = {
 	"external_id", "external_source_id", "provider_node_id", "published_node_ids", "snapshot_id",
 	"clone_id",    "next_token",	     "Constraint",	 "MountOptions",       "TaskConfig",
+	"csr",
 };
 
 static bool is_handed_on(const ProtobufCFieldDescriptor *field)

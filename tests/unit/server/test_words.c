@@ -27,6 +27,7 @@ static const struct row {
 	{"ControllerCreateResponse.external_id", "the plugin"},
 	{"ControllerListSnapshotsResponse.next_token", "the plugin"},
 	{"ControllerListVolumesResponse.next_token", "the plugin"},
+	{"EnrollRequest.csr", "OpenSSL, which reads its lines"},
 	{"ExternalSnapshot.external_source_id", "the plugin"},
 	{"ExternalSnapshot.snapshot_id", "the plugin"},
 	{"ExternalVolume.clone_id", "the plugin"},
@@ -35,6 +36,7 @@ static const struct row {
 	{"ExternalVolume.published_node_ids", "the plugin"},
 	{"ExternalVolume.snapshot_id", "the plugin"},
 	{"NodeHalf.provider_node_id", "the plugin's controller"},
+	{"RenewRequest.csr", "OpenSSL, which reads its lines"},
 	{"Topology.segments", "the plugin"},
 	{"VolumeRequest.mount_options", "the plugin"},
 };
@@ -113,8 +115,10 @@ TEST(every_text_of_a_node_or_fencer_is_one_reason_or_has_a_row)
 	Holdfast__V1__FencerUp fencer;
 	Holdfast__V1__ClaimVolumeRequest claim;
 	Holdfast__V1__OrderTaskRequest order;
-	ProtobufCMessage *const roots[] = {&session.base, &stream.base, &fencer.base, &claim.base,
-					   &order.base};
+	Holdfast__V1__RenewRequest renewal;
+	Holdfast__V1__EnrollRequest enrolment;
+	ProtobufCMessage *const roots[] = {&session.base, &stream.base,	 &fencer.base,	 &claim.base,
+					   &order.base,	  &renewal.base, &enrolment.base};
 	struct way way = {.n_texts = 0};
 
 	holdfast__v1__session_up__init(&session);
@@ -122,6 +126,8 @@ TEST(every_text_of_a_node_or_fencer_is_one_reason_or_has_a_row)
 	holdfast__v1__fencer_up__init(&fencer);
 	holdfast__v1__claim_volume_request__init(&claim);
 	holdfast__v1__order_task_request__init(&order);
+	holdfast__v1__renew_request__init(&renewal);
+	holdfast__v1__enroll_request__init(&enrolment);
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		way.root = roots[i];
 		look_at(&way, roots[i]);
