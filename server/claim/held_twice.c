@@ -22,8 +22,9 @@
 enum {
 	HOLDER_SIZE = 256,
 	WHAT_SIZE = 768,
-	AGAIN_FREE_PER_VOLUME = 8, /* ends of claims that were taken back before: a machine was reverted */
-	AGAIN_COST_US = 60000000,  /* of those of a node beyond these: one a minute */
+	/* ends of claims that were taken back before, and claims without a ticket: a machine was reverted */
+	AGAIN_FREE_PER_VOLUME = 8,
+	AGAIN_COST_US = 60000000, /* of those of a node beyond these: one a minute */
 	AGAIN_BURST = 8,
 };
 
@@ -188,24 +189,28 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 }
 
 /* A node may invent an allocation that is adopted. */
-static bool is_end_free(struct alloc_entry *alloc)
+static bool is_free_again(struct alloc_entry *alloc)
 {
 	if (!alloc || alloc->alloc.adopted ||
-	    alloc->n_ends_again >= AGAIN_FREE_PER_VOLUME * alloc->alloc.n_volumes)
+	    alloc->n_again >= AGAIN_FREE_PER_VOLUME * alloc->alloc.n_volumes)
 		return false;
-	alloc->n_ends_again++;
+	alloc->n_again++;
 	return true;
+}
+
+static bool may_again(struct alloc_entry *alloc, struct node_entry *node)
+{
+	char more[RATE_MORE_SIZE];
+
+	return is_free_again(alloc) ||
+	       rate_take_counted(&node->again, AGAIN_COST_US, AGAIN_BURST, clock_monotonic_us(), more);
 }
 
 enum status held_twice_check_end(struct claim_entry *entry, struct error *err)
 {
-	char more[RATE_MORE_SIZE];
-
 	if (!claim_is_live(&entry->claim) || !entry->work.is_taken_back_again)
 		return STATUS_OK;
-	if (!is_end_free(state_alloc_of(&entry->server->state, &entry->claim)) &&
-	    !rate_take_counted(&entry->node->take_backs, AGAIN_COST_US, AGAIN_BURST, clock_monotonic_us(),
-			       more))
+	if (!may_again(state_alloc_of(&entry->server->state, &entry->claim), entry->node))
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
 			"node %s reports again and again that it has volume %s mounted, by claim %s, "
@@ -244,4 +249,18 @@ enum status held_twice_admit(struct server *server, const struct claim *claim, s
 					 held->node_id, held->allocation_id);
 	}
 	return STATUS_OK;
+}
+
+enum status held_twice_admit_again(struct server *server, const struct claim *claim, struct error *err)
+{
+	struct alloc_entry *alloc;
+
+	TRY(held_twice_admit(server, claim, err));
+	alloc = state_alloc_of(&server->state, claim);
+	assert(alloc); /* it asks for the volume */
+	if (may_again(alloc, alloc->node))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "volume %s: one such claim counts a minute, after eight a volume of allocation %s",
+			 claim->volume_id, claim->allocation_id);
 }

@@ -41,3 +41,7 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 /** Could @claim, which the state does not have, have been granted? An allocation that is no adopted one asks
  * for it, and no claim of another one excludes it. */
 enum status held_twice_admit(struct server *server, const struct claim *claim, struct error *err);
+
+/** The same for a claim that its node shows without a ticket, after its first report of an epoch. As each
+ * costs an attach or detach and records of the audit, at the rate of held_twice_check_end(). */
+enum status held_twice_admit_again(struct server *server, const struct claim *claim, struct error *err);

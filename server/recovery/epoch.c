@@ -672,7 +672,7 @@ static enum status check_unknown(struct session *session, struct claim *reported
 	TRY(restore_proof_check(session->server, reported, ticket, is_proven, is_believed(session), ret,
 				err));
 	if (*ret < RESTORE_STORAGE_DIGEST && !is_believed(session) &&
-	    held_twice_admit(session->server, reported, err) != STATUS_OK)
+	    held_twice_admit_again(session->server, reported, err) != STATUS_OK)
 		return error_prefix(err, "node %s reports claim %s without a ticket: not adopted",
 				    reported->node_id, reported->id);
 	return check_alike(session, reported, is_held, err);

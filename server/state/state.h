@@ -143,15 +143,15 @@ struct alloc_entry {
 	struct alloc_wishes wishes;
 	uint64_t looked, seen; /* of alloc/pending.c: in which look it was tried, or found */
 	uint32_t n_runs;
-	uint32_t waits_for;    /*  then: the number of the volume that it waits for, from 1; 0: no volume */
-	uint64_t freed_index;  /* as the volume's */
-	uint64_t reported_by;  /* serial of the session whose report named it */
-	uint64_t runs_in;      /* serial of the session that last reported it running; 0: never */
-	uint64_t in_hello_of;  /* serial of the session whose hello named it */
-	uint32_t n_granted;    /* claims since the start */
-	uint32_t n_ends_again; /* free ones since then, see held_twice_check_end() */
-	uint32_t bytes;	       /* that are charged to its namespace, or its node if it is adopted */
-	bool is_ended;	       /* as it is charged and listed */
+	uint32_t waits_for;   /*  then: the number of the volume that it waits for, from 1; 0: no volume */
+	uint64_t freed_index; /* as the volume's */
+	uint64_t reported_by; /* serial of the session whose report named it */
+	uint64_t runs_in;     /* serial of the session that last reported it running; 0: never */
+	uint64_t in_hello_of; /* serial of the session whose hello named it */
+	uint32_t n_granted;   /* claims since the start */
+	uint32_t n_again;     /* free ones since then, see held_twice_check_end() */
+	uint32_t bytes;	      /* that are charged to its namespace, or its node if it is adopted */
+	bool is_ended;	      /* as it is charged and listed */
 	bool is_pending;
 	uint16_t ordered; /* bits of its tasks and its network whose order is on record since the start */
 };
@@ -229,7 +229,7 @@ struct node_entry {
 	size_t adopted_bytes;			  /* of allocations that it reported; not stored */
 	struct rate_counted usage_lines;	  /* of the log; not stored */
 	struct rate_counted orders;		  /* records of repeated ones; not stored */
-	struct rate_counted take_backs;		  /* see held_twice.h; not stored */
+	struct rate_counted again;		  /* see held_twice.h; not stored */
 	struct rate_counted refusals;		  /* of other machines; not stored */
 	struct rate_counted regrants;		  /* to allocations that had many claims; not stored */
 };

@@ -211,3 +211,18 @@ CLUSTER_TEST(a_claim_without_a_ticket_has_modes_that_its_volume_offers)
 	report_later(f, &lie);
 	assert_non_null(state_claim(&f->server->state, LIE));
 }
+
+/* Each costs what a claim costs that the server grants, which has a rate, too. */
+CLUSTER_TEST(claims_without_a_ticket_have_a_rate)
+{
+	struct claim lie = lie_for(ALLOC_1, CSI_PLUGIN, MULTI_NODE_MULTI_WRITER);
+	int n = -1;
+
+	wait_for_the_device(f);
+	do {
+		(void)str_format(lie.id, sizeof(lie.id), "0189dead-0000-7000-8000-%012d", 100 + ++n);
+		lie.state = CLAIM_NODE_DETACHED;
+		report_later(f, &lie);
+	} while (state_claim(&f->server->state, lie.id) && n < 100);
+	assert_in_range(n, 8 + 8, 8 + 10);
+}

@@ -255,7 +255,7 @@ CLUSTER_TEST(a_claim_that_is_taken_back_a_few_times_ends_at_once_after_many_othe
 
 	hand_over(f, &held);
 	come_back_with(f, NULL);
-	rate = &state_node(&f->server->state, "n1")->take_backs;
+	rate = &state_node(&f->server->state, "n1")->again;
 	for (int i = 0; i < 3; i++) {
 		while (rate_take_counted(rate, 60 * USEC_PER_SEC, 8, clock_monotonic_us(), more)) {
 		}
