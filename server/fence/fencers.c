@@ -6,13 +6,13 @@
 #include "server.h"
 
 #include "access/caller.h"
+#include "access/words.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/rate_counted.h"
 #include "base/str.h"
 #include "log/log.h"
-#include "node/words.h"
 #include "rpc/wakeup.h"
 #include "ticket/ticket.h"
 

@@ -3,8 +3,8 @@
  * is. */
 #include "unit.h"
 
+#include "access/words.h"
 #include "base/str.h"
-#include "node/words.h"
 #include "pb/reflect.h"
 
 #include <holdfast/v1/allocations.pb-c.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/words.h"
+#include "access/words.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
