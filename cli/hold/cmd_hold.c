@@ -173,7 +173,8 @@ static enum status cmd_volume_hold(struct invocation *inv, struct error *err)
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	char credential[CREDENTIAL_SIZE], token[PATH_MAX];
 	struct hold_place place;
-	struct hold_unit unit = {.holder = {.inv = inv}, .place = &place, .name = inv->args[0]};
+	struct hold_unit unit = {
+		.holder = {.inv = inv}, .place = &place, .links = HOLDFAST_LINKS_PATH, .name = inv->args[0]};
 
 	TRY(value_timeout(inv, TIMEOUT_DEFAULT_US, &unit.holder.timeout_us, err));
 	TRY(value_wait(inv, &unit.holder.wait_ms, err));

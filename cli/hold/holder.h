@@ -7,6 +7,7 @@
 #include "base/backoff.h"
 #include "call/connect.h"
 #include "hold/hold.h"
+#include "hold/link.h"
 #include "hold/place.h"
 #include "rpc/client.h"
 
@@ -42,9 +43,9 @@ struct holder {
 	uint32_t wait_ms;		 /* in the queue of a volume that is taken; 0: it is refused then */
 	struct hold hold;		 /* HOLD_SUBMITTING begins with a new id */
 	struct hold_note note;
-	char path[PATH_MAX];   /* where it is published; "": not known */
-	char device[PATH_MAX]; /* the one first seen there, if the volume is a device; "": not seen yet */
-	bool is_shared;	       /* others use the volume: it is not released */
+	char path[PATH_MAX];	   /* where it is published; "": not known */
+	struct hold_device device; /* that is there, if the volume is a device */
+	bool is_shared;		   /* others use the volume: it is not released */
 
 	bool is_over;		     /* nothing more is asked; a keeper may set it in ready() */
 	struct rpc_pending *pending; /* the call in flight, or NULL */

@@ -174,18 +174,36 @@ enum status hold_link_check(const struct hold_link_view *view, const char *path,
 	return STATUS_OK;
 }
 
-/* Is "/NAME" of devtmpfs a block device? The kernel writes '!' for each '/' in NAME. */
-static bool is_block_device(int root_fd, const char *name)
+/* Finds the block device "/NAME" of devtmpfs, from the root. The kernel writes '!' for each '/' in NAME. */
+static bool find_block_device(int root_fd, const char *name, char ret[static PATH_MAX])
 {
 	static const char folder[] = "sys/class/block";
-	char entry[PATH_MAX];
 	struct statx st;
 
-	if (!path_is_normal(name) || str_format(entry, sizeof(entry), "%s%s", folder, name) < 0)
+	if (!path_is_normal(name) || str_format(ret, PATH_MAX, "%s%s", folder, name) < 0)
 		return false;
-	for (char *p = entry + sizeof(folder); (p = strchr(p, '/'));)
+	for (char *p = ret + sizeof(folder); (p = strchr(p, '/'));)
 		*p = '!';
-	return entry[sizeof(folder)] && sys_statx(root_fd, entry, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
+	return ret[sizeof(folder)] && sys_statx(root_fd, ret, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
+}
+
+/* Reads the number of the disk of "/NAME", which no other disk gets in this boot. 0: not known. */
+static uint64_t disk_number(int root_fd, const char *name)
+{
+	static const char *const places[] = {"", "/.."}; /* a partition's disk is the folder above */
+	cleanup_close int fd = -EBADF;
+	char device[PATH_MAX], path[PATH_MAX], text[24];
+	uint64_t number = 0;
+	ssize_t n;
+
+	for (size_t i = 0; fd < 0 && i < ARRAY_SIZE(places); i++)
+		if (find_block_device(root_fd, name, device) &&
+		    str_format(path, sizeof(path), "%s%s/diskseq", device, places[i]) > 0)
+			fd = sys_openat(root_fd, path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : sys_pread(fd, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return parse_u64(text, 1, UINT64_MAX, &number) == 0 ? number : 0;
 }
 
 enum status hold_device_check(const struct hold_link_view *view, const char *path, const char *wire,
@@ -193,29 +211,47 @@ enum status hold_device_check(const struct hold_link_view *view, const char *pat
 {
 	struct search search = {.base = view->stage_dir, .path = path, .wire = wire};
 	cleanup_close int tree = -EBADF;
+	char entry[PATH_MAX];
 
 	if (!is_device_path(view->stage_dir, path, wire, use))
 		return refuse(&search, "that is no path that the mount helper makes", err);
 	TRY(find_mount(view, &search, &tree, err));
-	if (!search.is_dev || !is_block_device(view->root_fd, search.root) ||
+	if (!search.is_dev || !find_block_device(view->root_fd, search.root, entry) ||
 	    str_format(ret_device, PATH_MAX, "/dev%s", search.root) < 0)
 		return refuse(&search, "no block device of /dev is mounted there", err);
 	return STATUS_OK;
 }
 
-bool hold_device_is_other(const struct hold_link_view *view, const char *path, char known[static PATH_MAX])
+bool hold_device_is_other(const struct hold_link_view *view, const char *path, struct hold_device *known)
 {
 	struct search search = {.base = view->stage_dir, .path = path};
+	uint64_t number;
 
 	if (mountinfo_each(view->table, visit_path, &search) < 0)
 		return false;
 	if (!search.had || search.is_covered)
 		return true;
-	if (known[0])
-		return !search.is_dev || !str_eq(known, search.root);
+	number = disk_number(view->root_fd, search.root);
+	if (known->name[0] && (!search.is_dev || !str_eq(known->name, search.root) ||
+			       (known->number != 0 && number != 0 && known->number != number)))
+		return true;
 	/* if it is no device, `volume link` reports that */
-	(void)str_copy(known, PATH_MAX, search.root);
+	(void)str_copy(known->name, sizeof(known->name), search.root);
+	known->number = number != 0 ? number : known->number;
 	return false;
+}
+
+void hold_link_device(const char *folder, const char *name, struct hold_device *ret)
+{
+	char link[PATH_MAX], path[PATH_MAX];
+	int n = str_format(link, sizeof(link), "%s/%s/" LINK_NAME, folder, name);
+
+	*ret = (struct hold_device){.number = 0};
+	if (n > 0)
+		n = sys_readlinkat(AT_FDCWD, link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	if (str_starts_with(path, "/dev/"))
+		(void)str_copy(ret->name, sizeof(ret->name), path + strlen("/dev"));
 }
 
 bool hold_publish_path(const char *publish_dir, const char *alloc_id, char ret[static PATH_MAX])
@@ -242,10 +278,11 @@ static void close_tablep(struct mountinfo **table)
 	free(*table);
 }
 
-bool hold_device_is_gone(const char *stage_dir, const char *path, char known[static PATH_MAX])
+bool hold_device_is_gone(const char *stage_dir, const char *path, struct hold_device *known)
 {
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	cleanup(close_tablep) struct mountinfo *table = open_table();
-	const struct hold_link_view view = {.table = table, .root_fd = -EBADF, .stage_dir = stage_dir};
+	const struct hold_link_view view = {.table = table, .root_fd = root_fd, .stage_dir = stage_dir};
 
 	return table && hold_device_is_other(&view, path, known);
 }

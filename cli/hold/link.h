@@ -13,6 +13,7 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct hold_link_view {
 	struct mountinfo *table; /* of this process */
@@ -37,12 +38,21 @@ enum status hold_link_check(const struct hold_link_view *view, const char *path,
 enum status hold_device_check(const struct hold_link_view *view, const char *path, const char *wire,
 			      const char *use, char ret_device[static PATH_MAX], struct error *err);
 
-/** Returns whether the kernel shows at @path no device, or another one than @known; sets an empty @known.
- * False if the table cannot be read. */
-bool hold_device_is_other(const struct hold_link_view *view, const char *path, char known[static PATH_MAX]);
+/* A device as a holder knows it. */
+struct hold_device {
+	char name[PATH_MAX]; /* "/NAME" below /dev; "": not seen yet */
+	uint64_t number;     /* of the disk: another one may get its name, not this; 0: not known */
+};
+
+/** Returns whether the kernel shows at @path no device, or another one than @known, whose unknown fields it
+ * sets. False if the table cannot be read. */
+bool hold_device_is_other(const struct hold_link_view *view, const char *path, struct hold_device *known);
 
 /** hold_device_is_other(), as this process sees the machine. */
-bool hold_device_is_gone(const char *stage_dir, const char *path, char known[static PATH_MAX]);
+bool hold_device_is_gone(const char *stage_dir, const char *path, struct hold_device *known);
+
+/** Reads to which device the link @folder/@name/mnt leads, which services follow. */
+void hold_link_device(const char *folder, const char *name, struct hold_device *ret);
 
 /** Makes the path at which the mount helper publishes the first volume of allocation @alloc_id, from root's
  * setting and the id, never from a node's report. False for an invalid id, or a path that is too long. */

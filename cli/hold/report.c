@@ -156,9 +156,10 @@ static enum status timed_out(const struct holder *holder, struct error *err)
 static enum status taken_away(const struct holder *holder, struct error *err)
 {
 	const Holdfast__V1__Allocation *alloc = holder->last ? holder->last->allocation : NULL;
+	enum hold_event reported = holder->last ? hold_classify_get(holder->last) : HOLD_LOST;
 	char word[PBJSON_WORD_SIZE];
 
-	if (!alloc || hold_classify_get(holder->last) == HOLD_RUNNING)
+	if (reported != HOLD_ENDING && reported != HOLD_FREED)
 		return error_set(
 			err, STATUS_ABORTED, 0,
 			"volume %s was taken away: nothing is mounted at %s now. Next: holdfast agent "

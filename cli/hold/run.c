@@ -5,7 +5,6 @@
 #include "command/settings.h"
 #include "hold/classify.h"
 #include "hold/holder.h"
-#include "hold/link.h"
 #include "model/message.h"
 
 enum { WATCH_MS = 30000 }; /* of one blocking query; also how often the mount is looked at at least */
@@ -32,7 +31,7 @@ static bool is_device(const struct holder *holder)
 static bool is_mount_gone(struct holder *holder)
 {
 	if (is_device(holder))
-		return holder->path[0] && hold_device_is_gone(stage_dir(), holder->path, holder->device);
+		return holder->path[0] && hold_device_is_gone(stage_dir(), holder->path, &holder->device);
 	return holder->path[0] && hold_is_gone(holder->path);
 }
 
@@ -59,11 +58,14 @@ static enum hold_event classify_get(struct holder *holder, const ProtobufCMessag
 	if (!holder->last)
 		return HOLD_LOST;
 	event = hold_classify_get(answer);
-	if (event != HOLD_RUNNING)
+	if (event == HOLD_RUNNING && !find_path(holder, answer))
+		event = HOLD_LOST;
+	if (event == HOLD_ENDING || event == HOLD_FREED)
 		return event;
-	if (!find_path(holder, answer))
-		return HOLD_LOST;
-	return is_mount_gone(holder) ? HOLD_UNMOUNTED : HOLD_RUNNING;
+	/* a held mount is looked at also if its node reports another state */
+	return (event == HOLD_RUNNING || holder->hold.state == HOLD_HELD) && is_mount_gone(holder)
+		       ? HOLD_UNMOUNTED
+		       : event;
 }
 
 static enum hold_event classify_response(struct holder *holder, const ProtobufCMessage *response)
@@ -241,7 +243,7 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");
 	TRY(holder->keeper->save(holder, &note, err));
 	holder->note = note;
-	holder->device[0] = '\0';
+	holder->device = (struct hold_device){.number = 0};
 	holder->is_shared = false; /* users of the one before have lost it */
 	message_freep(&holder->last);
 	holder->last = NULL;

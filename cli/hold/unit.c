@@ -50,6 +50,8 @@ static enum status find_beginning(struct hold_unit *unit, struct error *err)
 		holder->hold = (struct hold){.state = HOLD_HELD, .was_held = true};
 	else
 		holder->hold.state = HOLD_LOOKING;
+	if (holder->hold.state == HOLD_HELD) /* services have the device of root's link */
+		hold_link_device(unit->links, unit->name, &holder->device);
 	return STATUS_OK;
 }
 

@@ -9,7 +9,8 @@ enum { UNIT_STATUS_SIZE = 1600 };
 struct hold_unit {
 	struct holder holder; /* first: the keeper finds the unit by it */
 	const struct hold_place *place;
-	const char *name;	     /* of the unit, for messages */
+	const char *links;	     /* folder of root's links, see link.h */
+	const char *name;	     /* of the unit */
 	char sent[UNIT_STATUS_SIZE]; /* the status text that was sent last */
 };
 

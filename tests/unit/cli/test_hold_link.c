@@ -314,7 +314,7 @@ TEST_FIXTURE(a_device_that_is_covered_is_not_given, set_up, tear_down)
 {
 	static const char *const folders[] = {BOUND, "/run/hf/stage/.csi/plug", "/run/hf/stage/.csi"};
 	char text[1000];
-	char known[PATH_MAX] = "";
+	struct hold_device known = {.name = ""};
 
 	make_block_device("loop0");
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
@@ -324,7 +324,7 @@ TEST_FIXTURE(a_device_that_is_covered_is_not_given, set_up, tear_down)
 		set_table(text);
 		assert_int_equal(check_device(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, "a mount covers it"),
 				 STATUS_FAILED_PRECONDITION);
-		assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
+		assert_true(hold_device_is_other(&view, BOUND "/rw-publish", &known));
 	}
 	set_table(HOST LINE("8:17", "/", "/run/hf/stage") DEV("/loop0", BOUND "/rw-publish"));
 	assert_int_equal(check_device(BOUND "/rw-publish", MH_CSI_PUBLISH_RW, NULL), STATUS_OK);
@@ -332,21 +332,71 @@ TEST_FIXTURE(a_device_that_is_covered_is_not_given, set_up, tear_down)
 
 TEST_FIXTURE(a_device_is_gone_when_it_is_unmounted_or_another_one, set_up, tear_down)
 {
-	char known[PATH_MAX] = "";
+	struct hold_device known = {.name = ""};
 
 	set_table(HOST DEV("/loop0", BOUND "/rw-publish"));
-	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", known));
-	assert_string_equal(known, "/loop0");
-	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", &known));
+	assert_string_equal(known.name, "/loop0");
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", &known));
 	set_table(HOST DEV("/loop1", BOUND "/rw-publish"));
-	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", &known));
 	set_table(HOST LINE("8:1", "/loop0", BOUND "/rw-publish"));
-	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", &known));
 	set_table(HOST);
-	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", known));
-	set_table("nonsense\n"); /* nobody knows */
-	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", known));
-	assert_true(hold_device_is_gone("/nothing", "/nothing/.csi/plug/" WIRE "/rw-publish", known));
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", &known));
+	set_table("nonsense\n"); /* not known */
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", &known));
+	assert_true(hold_device_is_gone("/nothing", "/nothing/.csi/plug/" WIRE "/rw-publish", &known));
+}
+
+static void set_disk_number(const char *disk, const char *number)
+{
+	char path[TEMP_PATH_SIZE];
+
+	assert_true(str_format(path, sizeof(path), "%s/sys/class/block/%s/diskseq", root, disk) > 0);
+	assert_int_equal(file_write_atomic(path, 0600, number, strlen(number)), 0);
+}
+
+/* A loop device and its node keep their names, and a partition's number is its disk's. */
+TEST_FIXTURE(another_disk_under_the_name_of_a_device_is_another_device, set_up, tear_down)
+{
+	struct hold_device known = {.name = "/loop0"}; /* from the link */
+	char path[TEMP_PATH_SIZE];
+
+	make_block_device("loop0");
+	make("sys/devices", 0755);
+	make("sys/devices/loop0p1", 0755);
+	assert_int_equal(
+		symlink("../../devices/loop0p1", temp_dir_path(path, root, "sys/class/block/loop0p1")), 0);
+	set_disk_number("loop0", "7\n");
+	set_table(HOST DEV("/loop0", BOUND "/rw-publish"));
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", &known));
+	assert_int_equal(known.number, 7);
+	set_disk_number("loop0", "nothing\n"); /* not known */
+	assert_false(hold_device_is_other(&view, BOUND "/rw-publish", &known));
+	set_disk_number("loop0", "8\n");
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", &known));
+	known = (struct hold_device){.name = "/loop0p1", .number = 7};
+	set_table(HOST DEV("/loop0p1", BOUND "/rw-publish"));
+	assert_true(hold_device_is_other(&view, BOUND "/rw-publish", &known));
+}
+
+TEST_FIXTURE(the_device_of_a_link_is_read, set_up, tear_down)
+{
+	char links[TEMP_PATH_SIZE];
+	struct hold_device found;
+	struct error err;
+
+	temp_dir_path(links, root, "run/links");
+	hold_link_device(links, "db", &found);
+	assert_string_equal(found.name, "");
+	assert_int_equal(hold_link_give(links, "db", "/dev/mapper/x", &err), STATUS_OK);
+	hold_link_device(links, "db", &found);
+	assert_string_equal(found.name, "/mapper/x");
+	assert_int_equal(hold_link_give(links, "db", "/run/hf", &err), STATUS_OK);
+	hold_link_device(links, "db", &found);
+	assert_string_equal(found.name, "");
+	assert_int_equal(hold_link_take(links, "db", &err), STATUS_OK);
 }
 
 TEST_FIXTURE(a_table_that_cannot_be_read_gives_nothing, set_up, tear_down)

@@ -25,19 +25,23 @@
 #define FREED GET("\"client_status\": \"COMPLETE\"")
 
 static bool mount_is_gone;
+static int looks_before_it_is_gone = INT_MAX;
 
 WRAPPED(bool, hold_is_gone, const char *path)
 {
-	return mount_is_gone;
+	return mount_is_gone || looks_before_it_is_gone-- == 0;
 }
 
 static char device_path[PATH_MAX];
+static char first_known[PATH_MAX];
 
-WRAPPED(bool, hold_device_is_gone, const char *stage_dir, const char *path, char *known)
+WRAPPED(bool, hold_device_is_gone, const char *stage_dir, const char *path, struct hold_device *known)
 {
 	assert_string_equal(stage_dir, "/stage");
-	assert_true(known[0] == '\0' || str_eq(known, "/loop0"));
-	(void)str_copy(known, PATH_MAX, "/loop0");
+	assert_true(known->name[0] == '\0' || str_eq(known->name, "/loop0"));
+	if (device_path[0] == '\0')
+		(void)str_copy(first_known, sizeof(first_known), known->name);
+	(void)str_copy(known->name, sizeof(known->name), "/loop0");
 	(void)str_copy(device_path, PATH_MAX, path);
 	return mount_is_gone;
 }
@@ -81,6 +85,7 @@ static enum hold_outcome hold(const char *text)
 	struct hold_unit unit = {
 		.holder = {.inv = &inv, .alloc = &alloc, .timeout_us = USEC_PER_SEC, .wait_ms = wait_ms},
 		.place = &place,
+		.links = folder,
 		.name = "pgdata"};
 	cleanup_connection struct connection *connection = NULL;
 	enum hold_outcome outcome = HOLD_FAILED;
@@ -175,8 +180,10 @@ TEST_FIXTURE(a_device_is_where_the_servers_plugin_binds_it, run_setup, NULL)
 		"\"/stage/.csi/cheap/x/rw-publish\"}]}, \"index\": \"3\", \"claims\": [{\"plugin_id\": "
 		"\"old\", \"state\": \"FREED\"}, {\"plugin_id\": \"ebs\", \"state\": \"TAKEN\"}]}");
 	will_answer(2, "Allocations.Stop", "{}");
+	device_path[0] = '\0';
 	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
 	assert_string_equal(device_path, path);
+	assert_string_equal(first_known, "");
 	mount_is_gone = false;
 	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__ATTACHMENT_MODE_UNSPECIFIED;
 	expect_note(true, true);
@@ -188,6 +195,37 @@ static int setup(void **state)
 	struct error err;
 
 	return hold_note_remove(&place, &err) == STATUS_OK ? run_setup(state) : -1;
+}
+
+/* An agent that has its plugin unmount the volume reports that it has not begun. */
+TEST_FIXTURE(a_mount_that_is_gone_is_not_held_whatever_the_node_reports, setup, NULL)
+{
+	will_answer(0, "Allocations.Run", PENDING);
+	will_answer(1, "Allocations.Get", RUNNING);
+	will_answer(2, "Allocations.Get", PENDING);
+	looks_before_it_is_gone = 1;
+	assert_int_equal(hold("taken away: nothing is mounted"), HOLD_TAKEN_AWAY);
+	looks_before_it_is_gone = INT_MAX;
+	expect_note(true, true);
+}
+
+/* The process that held it was killed; services have the device of root's link. */
+TEST_FIXTURE(the_device_of_a_holder_that_begins_again_is_that_of_the_link, setup, NULL)
+{
+	const struct hold_note note = {.alloc_id = "01890000-0000-7000-8000-000000000001"};
+	struct error err;
+
+	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
+	assert_int_equal(hold_note_write(&place, &note, &err), STATUS_OK);
+	assert_int_equal(hold_link_make(&place, "/stage/.csi/ebs/x/rw-publish", &err), STATUS_OK);
+	assert_int_equal(hold_link_give(folder, "pgdata", "/dev/loop0", &err), STATUS_OK);
+	device_path[0] = '\0';
+	will_answer(0, "Allocations.Get", PENDING);
+	will_answer(1, "Allocations.Get", FREED);
+	assert_int_equal(hold("was taken away"), HOLD_TAKEN_AWAY);
+	assert_string_equal(first_known, "/loop0");
+	assert_int_equal(hold_link_take(folder, "pgdata", &err), STATUS_OK);
+	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__ATTACHMENT_MODE_UNSPECIFIED;
 }
 
 TEST_FIXTURE(a_server_that_never_answered_may_not_have_the_allocation, setup, NULL)
