@@ -76,7 +76,7 @@ struct launch {
 };
 
 static volatile sig_atomic_t is_interrupted;
-static volatile sig_atomic_t driver_pid; /* also its process group; 0: no driver to end */
+static volatile sig_atomic_t driver_pid; /* also its session and group; 0: no driver to end */
 
 static void on_interrupt(int number)
 {
@@ -223,20 +223,47 @@ static enum status write_settings(struct launch *l, struct error *err)
 
 /* ---- the program ---- */
 
+static int replace(int fd, const char *path, int flags)
+{
+	cleanup_close int fresh = open(path, flags | O_NOCTTY | O_CLOEXEC);
+
+	return fresh < 0 ? fresh : dup2(fresh, fd);
+}
+
+/* The program may be another account's: it gets no terminal into which it could type, as TIOCSTI does, and
+ * reads neither a terminal nor the calls. */
+static bool leave_terminal(void)
+{
+	if (setsid() < 0 || replace(STDIN_FILENO, "/dev/null", O_RDONLY) < 0)
+		return false;
+	if (isatty(STDOUT_FILENO) && replace(STDOUT_FILENO, "/proc/self/fd/1", O_WRONLY) < 0)
+		return false;
+	return !isatty(STDERR_FILENO) || replace(STDERR_FILENO, "/proc/self/fd/2", O_WRONLY) >= 0;
+}
+
 _Noreturn static void become(const struct launch *l, char **argv)
 {
 	const char *name = l->inv->options[OPT_USER];
 
 	assert(argv[0]);
 	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-	(void)setpgid(0, 0); /* ctrl-c is for this program, which ends it */
-	if (!name || (initgroups(name, l->gid) == 0 && setgid(l->gid) == 0 && setuid(l->uid) == 0)) {
+	if (leave_terminal() &&
+	    (!name || (initgroups(name, l->gid) == 0 && setgid(l->gid) == 0 && setuid(l->uid) == 0))) {
 		if (name)
 			(void)prctl(PR_SET_PDEATHSIG, SIGTERM); /* forgotten with the change of uid */
 		(void)execvp(argv[0], argv);
 	}
 	(void)fprintf(stderr, "holdfast: driver launch: %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
+}
+
+/* It is not reaped before its group has ended, whose number would be free for another one. */
+static bool has_ended(const struct launch *l)
+{
+	siginfo_t info = {0};
+
+	return l->pid == 0 || (waitid(P_PID, (id_t)l->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+			       info.si_pid == l->pid);
 }
 
 static enum status launch_start(struct launch *l, struct error *err)
@@ -252,8 +279,8 @@ static enum status launch_start(struct launch *l, struct error *err)
 		l->pid = fork();
 		if (l->pid == 0)
 			become(l, argv);
-		if (l->pid > 0)
-			(void)setpgid(l->pid, l->pid); /* also here: the group exists before it is ended */
+		while (l->pid > 0 && getsid(l->pid) != l->pid && !has_ended(l))
+			(void)usleep(POLL_US); /* the group exists before it is ended */
 		driver_pid = l->pid > 0 ? l->pid : 0;
 	}
 	for (int i = 0; argv && i < n; i++)
@@ -265,15 +292,6 @@ static enum status launch_start(struct launch *l, struct error *err)
 	return status;
 }
 
-/* It is not reaped before its group has ended, whose number would be free for another one. */
-static bool has_ended(const struct launch *l)
-{
-	siginfo_t info = {0};
-
-	return l->pid == 0 || (waitid(P_PID, (id_t)l->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-			       info.si_pid == l->pid);
-}
-
 static void end_driver(struct launch *l)
 {
 	if (l->pid == 0)
@@ -282,7 +300,6 @@ static void end_driver(struct launch *l)
 	for (int i = 0; i < END_POLLS && !has_ended(l); i++)
 		(void)usleep(POLL_US);
 	(void)kill(-l->pid, SIGKILL);
-	(void)kill(l->pid, SIGKILL); /* it may have left its group */
 	driver_pid = 0;
 	(void)waitpid(l->pid, NULL, 0);
 }

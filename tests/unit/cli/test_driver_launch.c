@@ -149,12 +149,38 @@ CASE(children_of_a_driver_end_with_it)
 	assert_false(is_session_there(f));
 }
 
+CASE(a_driver_has_no_terminal_and_does_not_read_the_calls)
+{
+	int master = posix_openpt(O_RDWR | O_NOCTTY);
+	int saved[] = {dup(STDIN_FILENO), dup(STDOUT_FILENO)};
+	char said[64], name[64];
+	int slave;
+
+	assert_true(master >= 0 && unlockpt(master) == 0);
+	assert_int_equal(ptsname_r(master, name, sizeof(name)), 0);
+	slave = open(name, O_RDWR | O_NOCTTY);
+	(void)fflush(stdout);
+	assert_true(slave >= 0 && dup2(slave, STDIN_FILENO) >= 0 && dup2(slave, STDOUT_FILENO) >= 0);
+	launch(f, "echo \"$1\" >\"$2/own\"; read -r pid name state parent group session rest </proc/$$/stat\n"
+		  "{ read -r key position; read -r key flags; } </proc/$$/fdinfo/1\n"
+		  "echo $((session == pid)) $((flags & 3)) $(readlink /proc/$$/fd/0) >\"$2/said\"");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(dup2(saved[i], i), i);
+		(void)close(saved[i]);
+	}
+	(void)close(slave);
+	(void)close(master);
+	read_line(f, "said", said, sizeof(said));
+	assert_string_equal(said, "1 1 /dev/null"); /* 1: O_WRONLY */
+}
+
 /* The last one: the interrupt of this program stays. */
-CASE(a_driver_that_has_left_its_group_is_ended)
+CASE(a_driver_cannot_leave_its_group_and_is_ended)
 {
 	is_impatient = true;
 	launch(f, "echo \"$1\" >\"$2/own\"; exec python3 -c 'import os, signal, sys, time\n"
-		  "os.setpgid(0, os.getpgid(os.getppid()))\n"
+		  "try: os.setpgid(0, os.getpgid(os.getppid()))\n"
+		  "except OSError: pass\n"
 		  "os.kill(os.getppid(), signal.SIGINT)\n"
 		  "time.sleep(3)\n"
 		  "open(sys.argv[1] + \"/late\", \"w\")' \"$1\"");
