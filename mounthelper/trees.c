@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/parse.h"
 
+#include <limits.h>
 #include <linux/stat.h>
 #include <string.h>
 
@@ -102,23 +103,28 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, int flag
 	return r;
 }
 
-/* Is there FOLDER/NAME@suffix below @dir_fd, NAME being the kernel's for this block device? */
-static bool has_entry(const struct helper *h, int dir_fd, const char *folder, uint32_t dev_major,
-		      uint32_t dev_minor, const char *suffix)
+/* Is there FOLDER/NAME@suffix below @dir_fd, NAME being the kernel's for this block device? Returns 1 or 0,
+ * and an error when that is unknown. */
+static int has_entry(const struct helper *h, int dir_fd, const char *folder, uint32_t dev_major,
+		     uint32_t dev_minor, const char *suffix)
 {
 	const char *device;
 	char number[24];
-	char link[256];
-	char path[sizeof(link) + 24];
+	char link[PATH_MAX]; /* of sysfs, whose links are shorter */
+	char path[NAME_MAX];
 	struct statx st;
-	int n;
+	int r;
 
 	(void)str_format(number, sizeof(number), "%u:%u", dev_major, dev_minor);
-	n = sys_readlinkat(h->sysfs_block_fd, number, link, sizeof(link) - 1);
-	link[n < 0 ? 0 : n] = '\0';
-	device = strrchr(link, '/');
-	(void)str_format(path, sizeof(path), "%s%s%s", folder, device ? device : "", suffix);
-	return device && sys_statx(dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
+	r = sys_readlinkat(h->sysfs_block_fd, number, link, sizeof(link) - 1);
+	if (r >= 0) {
+		link[r] = '\0';
+		device = strrchr(link, '/');
+		r = device ? str_format(path, sizeof(path), "%s%s%s", folder, device, suffix) : -EINVAL;
+	}
+	if (r >= 0)
+		r = sys_statx(dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st);
+	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
 }
 
 bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor)
@@ -126,12 +132,12 @@ bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_
 	int kind = names_find(fs_names, FS_N, type);
 
 	return kind >= 0 && fs_types[kind].has_sysfs &&
-	       has_entry(h, h->sysfs_fd, type, dev_major, dev_minor, "");
+	       has_entry(h, h->sysfs_fd, type, dev_major, dev_minor, "") != 0;
 }
 
 bool journal_is_inside(const struct helper *h, const struct place *device)
 {
-	return has_entry(h, h->procfs_fd, "jbd2", device->dev_major, device->dev_minor, "-8");
+	return has_entry(h, h->procfs_fd, "jbd2", device->dev_major, device->dev_minor, "-8") > 0;
 }
 
 const char *csi_target_name(bool read_only)

@@ -79,7 +79,7 @@ bool place_shows_trees(const struct helper *h, const struct place *place);
 int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags);
 
 /** Does the kernel show a superblock of the file system @type on this block device, in any namespace? False
- * for types that it does not show. Asks no server and no daemon. */
+ * for types that it does not show; true if it cannot be asked. Asks no server and no daemon. */
 bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor);
 
 /** Has the ext4 that the kernel has just opened on @device its journal there, in the inode for it? Uses the

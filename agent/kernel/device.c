@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <linux/stat.h>
 #include <stdio.h>
@@ -63,32 +64,32 @@ enum status device_source(const struct source *source, struct mh_source *ret, st
 /* File systems that list their superblocks in /sys/fs/TYPE/DEVICE. */
 static const char *const listing_types[] = {"ext4", "xfs", "erofs", "f2fs"};
 
-bool device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE])
+int device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE])
 {
-	char path[64], link[256];
+	char path[64], link[PATH_MAX]; /* links of sysfs are shorter */
 	const char *name;
 	int n;
 
 	(void)str_format(path, sizeof(path), "/sys/dev/block/%u:%u", dev_major, dev_minor);
 	n = sys_readlinkat(AT_FDCWD, path, link, sizeof(link) - 1);
-	if (n <= 0)
-		return false;
+	if (n < 0)
+		return n;
 	link[n] = '\0';
 	name = strrchr(link, '/');
-	return str_copy(ret, DEVICE_NAME_SIZE, name ? name + 1 : link) >= 0;
+	return str_copy(ret, DEVICE_NAME_SIZE, name ? name + 1 : link);
 }
 
 bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 {
 	char name[DEVICE_NAME_SIZE], listed[sizeof(LISTINGS_FOLDER) + DEVICE_NAME_SIZE + 16];
 	struct stat st;
+	int r = device_name(dev_major, dev_minor, name);
 
-	if (!device_name(dev_major, dev_minor, name))
-		return false;
+	if (r < 0)
+		return r != -ENOENT;
 	for (size_t i = 0; i < ARRAY_SIZE(listing_types); i++) {
-		if (str_format(listed, sizeof(listed), LISTINGS_FOLDER "/%s/%s", listing_types[i], name) >
-			    0 &&
-		    sys_fstatat(AT_FDCWD, listed, &st, 0) == 0)
+		(void)str_format(listed, sizeof(listed), LISTINGS_FOLDER "/%s/%s", listing_types[i], name);
+		if (sys_fstatat(AT_FDCWD, listed, &st, 0) != -ENOENT)
 			return true;
 	}
 	return false;

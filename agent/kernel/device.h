@@ -15,7 +15,8 @@
  * /dev/disk/by-id names now. STATUS_NOT_FOUND when the device is not there. */
 enum status device_source(const struct source *source, struct mh_source *ret, struct error *err);
 
-/** Returns whether the kernel has a file system of this block device open, in any mount namespace. */
+/** Returns whether the kernel has a file system of this block device open, in any mount namespace; true also
+ * if it cannot be asked. */
 bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
 
 enum {
@@ -23,8 +24,8 @@ enum {
 	DEVICE_NAME_SIZE = 64,
 };
 
-/** As sysfs calls it; false: there is no such block device. */
-bool device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE]);
+/** As sysfs calls it; -ENOENT: there is no such block device. */
+int device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE]);
 
 /** @return false: stop */
 typedef bool device_named_fn(const char *name, void *userdata);

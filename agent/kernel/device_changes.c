@@ -119,7 +119,7 @@ static bool is_change(struct device_changes *changes, const struct device_moment
 	char name[DEVICE_NAME_SIZE];
 	const struct device_seen *seen;
 
-	if (moment->look < changes->whole || !device_name(dev_major, dev_minor, name))
+	if (moment->look < changes->whole || device_name(dev_major, dev_minor, name) < 0)
 		return false;
 	seen = device_seen_find(changes, name);
 	return !seen || seen->since > moment->look;

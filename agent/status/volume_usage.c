@@ -230,7 +230,7 @@ static uint32_t count_errors(uint32_t dev_major, uint32_t dev_minor)
 	cleanup_free char *text = NULL;
 	uint32_t n = 0;
 
-	if (!device_name(dev_major, dev_minor, name) ||
+	if (device_name(dev_major, dev_minor, name) < 0 ||
 	    str_format(path, sizeof(path), "/sys/fs/ext4/%s/errors_count", name) < 0 ||
 	    file_read(path, ERRORS_FILE_MAX, &text, NULL) < 0)
 		return 0;

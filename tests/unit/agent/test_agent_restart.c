@@ -56,6 +56,18 @@ WORLD_TEST(a_superblock_that_lives_elsewhere_is_no_release)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
+WORLD_TEST(a_device_of_which_sysfs_does_not_answer_is_no_release)
+{
+	w->server.class = SOURCE_BLOCK;
+	start_with_a(w, 1);
+	w->sysfs_fails = true;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	assert_non_null(strstr(w->server.claims[0].last_error, "still in use"));
+	w->sysfs_fails = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
 WORLD_TEST(an_unknown_mount_is_kept_and_shown)
 {
 	Holdfast__V1__GetAgentStatusResponse *report;

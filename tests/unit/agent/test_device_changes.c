@@ -111,10 +111,10 @@ WRAPPED(bool, device_each_superblock, device_named_fn *named, void *userdata)
 	return true;
 }
 
-WRAPPED(bool, device_name, uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE])
+WRAPPED(int, device_name, uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE])
 {
 	(void)str_format(ret, DEVICE_NAME_SIZE, "loop%u", dev_minor);
-	return dev_major == MAJOR;
+	return dev_major == MAJOR ? 0 : -ENOENT;
 }
 
 /* @point NULL: not attached yet */

@@ -25,6 +25,7 @@ struct world {
 	sd_event *event;
 	struct agent *agent;
 	bool superblock_lives; /* of every block device, as /sys/fs shows it */
+	bool sysfs_fails;      /* of devices that are there */
 	int seen_errno;
 	enum path_state seen; /* what a look at a publish gives; PATH_MOUNTED: what the helper's model has */
 	unsigned int looks;   /* at publishes */

@@ -19,7 +19,7 @@ struct node {
 	uint32_t uid;
 	uint16_t mode; /* with the type */
 	uint64_t ino;
-	char link[80];
+	char link[512];
 };
 
 struct system {

@@ -779,6 +779,11 @@ TEST_FIXTURE(unstage_reports_whether_the_superblock_lives_on, setup, teardown)
 	fake_superblock_elsewhere(false);
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	assert_int_equal(unstage(fixture_unstage()).state, 0);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_fault_in(FAKE_FAIL, "readlinkat", 1);
+	assert_int_equal(unstage(fixture_unstage()).state, MH_STATE_SB_ALIVE); /* it is not known */
+	assert_true(fake_fault_fired());
+	fake_fault(FAKE_NO_FAULT, 0, 0);
 }
 
 TEST_FIXTURE(another_instance_on_the_same_volume_means_busy, setup, teardown)
