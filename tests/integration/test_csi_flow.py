@@ -4,6 +4,8 @@ copied, or a device."""
 
 import json
 import os
+import pwd
+import re
 import signal
 import subprocess
 
@@ -256,6 +258,24 @@ class TestFlow(CsiTest):
             self.assertFalse(os.path.exists(published["path"]))
             self.delete(volume)
 
+    def type_commands_of_a_service(self, device):
+        """What docs/workloads.md has for a service on a block device: a node of its own, as long as it runs."""
+        with open(f"{os.path.dirname(__file__)}/../../docs/workloads.md", encoding="utf-8") as page:
+            lines = [line.strip() for line in page]
+        words = {"NAME": "device", "USER": "daemon"}
+        commands = {when: [re.sub("NAME|USER", lambda found: words[found[0]], line.split("+")[1]).split() for line in lines
+                           if line.startswith(f"{when}=+") and "held-NAME" in line] for when in ("ExecStartPre", "ExecStopPost")}
+        self.assertEqual([len(each) for each in commands.values()], [2, 1])
+        before, node = os.stat(device), "/dev/held-device"
+        for _start in range(2):  # the second time after a stop without an end
+            for command in commands["ExecStartPre"]:
+                subprocess.run(command, check=True)
+        made = os.stat(node)
+        self.assertEqual((made.st_rdev, made.st_uid), (before.st_rdev, pwd.getpwnam("daemon").pw_uid))
+        self.assertEqual((os.stat(device).st_uid, os.stat(device).st_mode), (before.st_uid, before.st_mode))
+        subprocess.run(commands["ExecStopPost"][0], check=True)
+        self.assertFalse(os.path.lexists(node))
+
     def test_a_unit_gets_its_device_and_nothing_in_its_place(self):
         plugin_id = next(iter(self.PLUGINS))
         volume, folder, holdfast = self.name(plugin_id), f"{PREFIX}/run/unit", f"{PREFIX}/bin/holdfast"
@@ -277,6 +297,7 @@ class TestFlow(CsiTest):
             device, = self.world.storage(plugin_id).devices(self.external(volume))
             self.assertEqual(link(), "")
             self.assertEqual(os.readlink("/run/holdfast-volumes/device/mnt"), device)
+            self.type_commands_of_a_service(device)
             subprocess.run(["mount", "-t", "tmpfs", "other", os.path.dirname(bound)], check=True)
             os.symlink("/etc/shadow", bound)
             self.assertIn("a mount covers it", link())
