@@ -162,7 +162,7 @@ static enum status taken_away(const struct holder *holder, struct error *err)
 	if (reported != HOLD_ENDING && reported != HOLD_FREED)
 		return error_set(
 			err, STATUS_ABORTED, 0,
-			"volume %s was taken away: nothing is mounted at %s now. Next: holdfast agent "
+			"volume %s was taken away: it is no longer mounted at %s. Next: holdfast agent "
 			"status, holdfast audit show --volume %s",
 			volume_of(holder), holder->path, volume_of(holder));
 	return error_set(

@@ -63,9 +63,16 @@ static enum hold_event classify_get(struct holder *holder, const ProtobufCMessag
 	if (event == HOLD_ENDING || event == HOLD_FREED)
 		return event;
 	/* a held mount is looked at also if its node reports another state */
-	return (event == HOLD_RUNNING || holder->hold.state == HOLD_HELD) && is_mount_gone(holder)
-		       ? HOLD_UNMOUNTED
-		       : event;
+	if ((event != HOLD_RUNNING && holder->hold.state != HOLD_HELD) || !is_mount_gone(holder))
+		return event;
+	if (event == HOLD_RUNNING)
+		(void)error_set(
+			&holder->trouble, STATUS_FAILED_PRECONDITION, 0,
+			"the node of volume %s reports it as mounted, but it is not at %.300s: compare "
+			"HOLDFAST_PUBLISH_DIR and HOLDFAST_STAGE_DIR of /etc/holdfast/cli.env with "
+			"mounthelper.policy",
+			holder->alloc->volumes[0]->source, holder->path);
+	return HOLD_UNMOUNTED;
 }
 
 static enum hold_event classify_response(struct holder *holder, const ProtobufCMessage *response)

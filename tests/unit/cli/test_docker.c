@@ -385,7 +385,7 @@ TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 	kernel.is_gone = true;
 	prepare(1, "Allocations.Get", RUNNING);
 	prepare(2, "Allocations.Stop", TOLD);
-	expect_refused("Mount", "db", NULL, NULL, "not done in time");
+	expect_refused("Mount", "db", NULL, NULL, "reports it as mounted, but it is not at ");
 	assert_null(strstr(fake.requests, "Stop"));
 	expect_record("a", 1, false);
 	docker_volumes_sweep(&volumes);

@@ -165,7 +165,7 @@ TEST_FIXTURE(a_mount_that_is_gone_is_not_held, run_setup, NULL)
 /* Where it is, the server's claim decides, and not the node's report. */
 TEST_FIXTURE(a_device_is_where_the_servers_plugin_binds_it, run_setup, NULL)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], text[PATH_MAX + 128];
 	char wire[WIRE_VOLUME_SIZE];
 
 	volume_wire_name("default", "db", wire);
@@ -181,7 +181,11 @@ TEST_FIXTURE(a_device_is_where_the_servers_plugin_binds_it, run_setup, NULL)
 		"\"old\", \"state\": \"FREED\"}, {\"plugin_id\": \"ebs\", \"state\": \"TAKEN\"}]}");
 	will_answer(2, "Allocations.Stop", "{}");
 	device_path[0] = '\0';
-	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
+	(void)str_format(
+		text, sizeof(text),
+		"within 1 s: the node of volume db reports it as mounted, but it is not at %s: compare ",
+		path);
+	assert_int_equal(hold(text), HOLD_TIMED_OUT);
 	assert_string_equal(device_path, path);
 	assert_string_equal(first_known, "");
 	mount_is_gone = false;
@@ -204,7 +208,7 @@ TEST_FIXTURE(a_mount_that_is_gone_is_not_held_whatever_the_node_reports, setup, 
 	will_answer(1, "Allocations.Get", RUNNING);
 	will_answer(2, "Allocations.Get", PENDING);
 	looks_before_it_is_gone = 1;
-	assert_int_equal(hold("taken away: nothing is mounted"), HOLD_TAKEN_AWAY);
+	assert_int_equal(hold("taken away: it is no longer mounted at"), HOLD_TAKEN_AWAY);
 	looks_before_it_is_gone = INT_MAX;
 	expect_note(true, true);
 }
