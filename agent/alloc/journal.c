@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "log/log.h"
 #include "model/pb.h"
 #include "rpc/wakeup.h"
 #include "store/kv.h"
@@ -324,15 +325,15 @@ static bool on_plugin_item(const struct kv_item *item, void *userdata)
 	struct reading *reading = userdata;
 	struct node_plugin plugin = {0};
 
-	reading->status =
-		pb && pb->plugin ? node_plugin_from_pb(pb->plugin, &plugin, NULL) : STATUS_DATA_LOSS;
+	bool is_whole = pb && pb->plugin && node_plugin_from_pb(pb->plugin, &plugin, NULL) == STATUS_OK;
+
 	if (pb)
 		protobuf_c_message_free_unpacked(&pb->base, NULL);
-	if (reading->status == STATUS_OK)
+	if (is_whole)
 		reading->status = reading->reader->on_plugin(&plugin, reading->userdata, reading->err);
-	else
-		reading->status = error_set(reading->err, STATUS_DATA_LOSS, 0,
-					    "the journal's record %s is damaged", item->key);
+	else /* the plugin is asked again */
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugin"},
+			"the journal's record %s is damaged, ignoring", item->key);
 	return reading->status == STATUS_OK;
 }
 

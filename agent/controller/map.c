@@ -550,7 +550,9 @@ static enum status parse_topologies(const struct controller_answer *a, const Csi
 		struct topology topology;
 
 		if (!csi_topology_from(volume->accessible_topology[i], &topology))
-			return bad(a, "a topology of more than %d segments, or one of more than %d bytes",
+			return bad(a,
+				   "a topology of more than %d segments, or one of more than %d bytes or no "
+				   "text",
 				   TOPOLOGY_SEGMENTS_MAX, TOPOLOGY_TEXT_MAX);
 		holdfast__v1__topology__init(&topologies[i]);
 		LEND_MAP(&topologies[i], segments, volume->accessible_topology[i], segments);

@@ -110,7 +110,8 @@ static bool add_segment(struct topology *topology, const char *key, const char *
 	struct topology_segment *place;
 	uint32_t at;
 
-	if (key[0] == '\0' || str_copy(segment.key, sizeof(segment.key), key) < 0 ||
+	if (key[0] == '\0' || !str_is_text(key) || !str_is_text(value) ||
+	    str_copy(segment.key, sizeof(segment.key), key) < 0 ||
 	    str_copy(segment.value, sizeof(segment.value), value) < 0)
 		return false;
 	at = segment_place(topology, key);

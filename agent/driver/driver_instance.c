@@ -20,13 +20,20 @@ static enum status keep(const struct driver_instance *instance, ProtobufCMessage
 {
 	size_t n = protobuf_c_message_get_packed_size(message);
 	ProtobufCMessage *copy;
+	size_t memory = 0;
 
 	if (n > DRIVER_FINGERPRINT_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "driver %s: its %s has %zu bytes, more than %d are not taken",
 				 instance->base.name, message->descriptor->short_name, n,
 				 DRIVER_FINGERPRINT_MAX);
-	copy = message_convert(message->descriptor, message);
+	copy = message_convert_counted(message->descriptor, message, &memory);
+	if (copy && memory > DRIVER_MEMORY_MAX) {
+		protobuf_c_message_free_unpacked(copy, NULL);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "driver %s: its %s takes more than %d bytes of memory", instance->base.name,
+				 message->descriptor->short_name, DRIVER_MEMORY_MAX);
+	}
 	if (!copy)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "driver %s: keep its %s",
 				 instance->base.name, message->descriptor->short_name);

@@ -14,6 +14,7 @@
 enum {
 	DRIVER_ASK_TIMEOUT_MS = 5000,	   /* of each question */
 	DRIVER_FINGERPRINT_MAX = 64 << 10, /* bytes of an answer that is kept, of each kind */
+	DRIVER_MEMORY_MAX = 160 << 10,	   /* the same in memory: the server takes 4 MiB of a node */
 };
 
 /** Reports a change of its capabilities, state or reason. From the event loop; may not free the instance. */

@@ -133,7 +133,7 @@ enum status facts_take_node_info(struct node_plugin *facts, const Csi__V1__NodeG
 	if (!csi_topology_from(pb->accessible_topology, &facts->node.topology))
 		return error_set(err, STATUS_INTERNAL, 0,
 				 "plugin %s: NodeGetInfo: more than %d topology segments, or one above %d "
-				 "bytes, are not taken",
+				 "bytes or that is no text of one line, are not taken",
 				 facts->plugin_id, TOPOLOGY_SEGMENTS_MAX, TOPOLOGY_TEXT_MAX);
 	/* absent and nonsense are no limit */
 	facts->node.max_volumes = pb->max_volumes_per_node > 0 ? pb->max_volumes_per_node : 0;

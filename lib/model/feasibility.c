@@ -119,6 +119,7 @@ static void write_difference(const struct topology *have, const Holdfast__V1__To
 		(void)str_format(more, sizeof(more), " (nor one of %zu other topologies)", n_topologies - 1);
 	(void)snprintf(ret, size, "%.64s = %.64s is needed and the node has %s%.64s%s", need->key,
 		       need->value, value ? "" : "no such segment", value ? value : "", more);
+	str_make_one_reason(ret); /* a plugin or provider has named the segments */
 }
 
 bool topology_matches(const struct topology *have, Holdfast__V1__Topology *const *topologies,

@@ -452,6 +452,21 @@ CASE(plugin_facts_are_read_back_and_dropped)
 	assert_int_equal(f->n_plugins, 0);
 }
 
+/* The agent starts without it, and asks the plugin again. */
+CASE(a_plugin_record_that_cannot_be_read_is_left_out)
+{
+	struct node_plugin bad = {.plugin_id = "bad",
+				  .has_node = true,
+				  .node.topology = {.segments = {{"zone", "eu-1\n"}}, .n_segments = 1}};
+	struct node_plugin good = {.plugin_id = "good"};
+
+	write_now(f, &(struct journal_write){.plugin = &bad});
+	write_now(f, &(struct journal_write){.plugin = &good});
+	read_plugins(f);
+	assert_int_equal(f->n_plugins, 1);
+	assert_string_equal(f->plugin.plugin_id, "good");
+}
+
 static Holdfast__V1__Mark make_mark(char *store_id, uint64_t epoch, uint64_t index)
 {
 	Holdfast__V1__Mark mark = V1(mark, .store_id = store_id, .epoch = epoch, .index = index, .nodes = 4);

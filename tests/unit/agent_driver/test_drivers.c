@@ -21,7 +21,8 @@ struct model {
 	uint32_t order_version;
 	Holdfast__Driver__V1__Health health;
 	const char *description;
-	bool is_mute; /* Fingerprint is not answered */
+	bool is_mute;	 /* Fingerprint is not answered */
+	size_t n_fields; /* of its schema, and all are empty; 0: it has one that is not */
 	struct rpc_call *watch;
 	struct rpc_call *held; /* WaitTask */
 	char set[64];	       /* the first key of the last SetConfig; "-": there was none */
@@ -85,10 +86,27 @@ static void on_capabilities(struct rpc_call *call, const ProtobufCMessage *reque
 	rpc_call_reply(call, &said.base);
 }
 
+static void reply_empty_fields(struct rpc_call *call, size_t n)
+{
+	static Holdfast__Driver__V1__ConfigField field = HOLDFAST__DRIVER__V1__CONFIG_FIELD__INIT;
+	cleanup_free Holdfast__Driver__V1__ConfigField **fields = NON_NULL(calloc(n, sizeof(*fields)));
+	Holdfast__Driver__V1__ConfigSchemaResponse said =
+		PB(holdfast__driver__v1__config_schema_response, .n_driver = n, .driver = fields);
+
+	for (size_t i = 0; i < n; i++)
+		fields[i] = &field;
+	rpc_call_reply(call, &said.base);
+}
+
 static void on_schema(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
-	reply_json(call, &holdfast__driver__v1__config_schema_response__descriptor,
-		   "{'driver': [{'key': 'pull'}]}");
+	const struct model *model = userdata;
+
+	if (model->n_fields > 0)
+		reply_empty_fields(call, model->n_fields);
+	else
+		reply_json(call, &holdfast__driver__v1__config_schema_response__descriptor,
+			   "{'driver': [{'key': 'pull'}]}");
 }
 
 static void on_set_config(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -330,6 +348,15 @@ CASE(every_field_of_the_capabilities_is_kept)
 	(void)protobuf_c_message_pack(&said.base, bytes[0]);
 	(void)protobuf_c_message_pack(kept, bytes[1]);
 	assert_memory_equal(bytes[0], bytes[1], n);
+}
+
+/* The server would end the session of the node. */
+CASE(a_driver_whose_answer_fills_the_memory_is_not_taken)
+{
+	world->models[0].n_fields = 10000; /* 20 KB, and 25 times as much in memory */
+	model_start(world, 0, "driver.sock");
+	UNTIL(world, strstr(info_of(world).reason, "of memory"));
+	assert_false(is_healthy(world));
 }
 
 CASE(driver_health_reports_are_followed)

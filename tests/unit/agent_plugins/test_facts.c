@@ -254,6 +254,22 @@ TEST(a_nonpositive_limit_means_no_limit)
 	}
 }
 
+static enum status take_segment(struct node_plugin *facts, char *key, char *value)
+{
+	Csi__V1__NodeGetInfoResponse pb = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
+	Csi__V1__Topology topology = CSI__V1__TOPOLOGY__INIT;
+	Csi__V1__Topology__SegmentsEntry segment = CSI__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT;
+	Csi__V1__Topology__SegmentsEntry *list[] = {&segment};
+
+	segment.key = key;
+	segment.value = value;
+	topology.segments = list;
+	topology.n_segments = 1;
+	pb.node_id = (char[]){"n"};
+	pb.accessible_topology = &topology;
+	return facts_take_node_info(facts, &pb, NULL);
+}
+
 static enum status take_segments(struct node_plugin *facts, size_t n, size_t length)
 {
 	Csi__V1__NodeGetInfoResponse pb = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
@@ -283,6 +299,17 @@ TEST(a_topology_that_does_not_fit_is_refused)
 	assert_int_equal(facts.node.topology.n_segments, TOPOLOGY_SEGMENTS_MAX);
 	assert_int_equal(take_segments(&facts, TOPOLOGY_SEGMENTS_MAX + 1, 1), STATUS_INTERNAL);
 	assert_int_equal(take_segments(&facts, 1, TOPOLOGY_TEXT_MAX + 1), STATUS_INTERNAL);
+}
+
+/* The server would refuse all that the node reports, and the journal could not be read again. */
+TEST(a_topology_that_is_no_text_is_refused)
+{
+	struct node_plugin facts = fresh();
+
+	assert_int_equal(take_segment(&facts, (char[]){"zone"}, (char[]){"eu-1"}), STATUS_OK);
+	assert_int_equal(take_segment(&facts, (char[]){"zone"}, (char[]){"eu-1\n"}), STATUS_INTERNAL);
+	assert_int_equal(take_segment(&facts, (char[]){"zone\xff"}, (char[]){"eu-1"}), STATUS_INTERNAL);
+	assert_int_equal(facts.node.topology.n_segments, 1);
 }
 
 TEST(ready_that_is_absent_means_ready)

@@ -543,6 +543,10 @@ TEST(any_one_of_the_topologies_is_enough)
 	assert_string_equal(missing,
 			    "zone = a is needed and the node has no such segment (nor one of 1 other "
 			    "topologies)");
+	have = (struct topology){.segments = {{"zone", "x; y. Next: z"}}, .n_segments = 1};
+	assert_false(topology_matches(&have, list, 1, missing, sizeof(missing)));
+	assert_null(strstr(missing, "; "));
+	assert_null(strstr(missing, "Next: "));
 }
 
 /* D16: two volumes do not pass a limit of one because each alone would. */
