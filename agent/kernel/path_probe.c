@@ -4,12 +4,11 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/alloc.h"
+#include "rpc/thread.h"
 #include "rpc/wakeup.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -71,46 +70,24 @@ static void *look_run(void *userdata)
 	return NULL;
 }
 
-/* Signals are the loop's: it reads them from descriptors. */
-static int thread_start(struct look *look)
-{
-	pthread_attr_t attr;
-	sigset_t all, before;
-	pthread_t thread;
-	int r = pthread_attr_init(&attr);
-
-	if (r != 0)
-		return -r;
-	(void)sigfillset(&all);
-	r = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (r == 0)
-		r = pthread_attr_setstacksize(&attr, STACK_SIZE);
-	if (r == 0)
-		r = pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (r == 0) {
-		r = pthread_create(&thread, &attr, look_run, look);
-		(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
-	(void)pthread_attr_destroy(&attr);
-	return -r;
-}
-
 static int look_start(struct path_probe *probe)
 {
 	struct path_probes *probes = probe->probes;
 	struct look *look = calloc(1, sizeof(*look));
+	pthread_t thread;
 	int r;
 
 	if (!look)
 		return -ENOMEM;
 	(void)str_copy(look->path, sizeof(look->path), probe->path);
 	look->wake_fd = fcntl(probes->wake_fd, F_DUPFD_CLOEXEC, 3);
-	r = look->wake_fd < 0 ? -errno : thread_start(look);
+	r = look->wake_fd < 0 ? -errno : thread_start(STACK_SIZE, look_run, look, &thread);
 	if (r < 0) {
 		close_fdp(&look->wake_fd);
 		free(look);
 		return r;
 	}
+	(void)pthread_detach(thread);
 	look->probe = probe;
 	probe->look = look;
 	LIST_INSERT_HEAD(&probes->looks, look, entry);

@@ -4,14 +4,13 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "rpc/thread.h"
 #include "rpc/timer.h"
 
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -80,28 +79,18 @@ static struct question *question_new(const char *host, uint16_t port)
 	return TAKE_PTR(q);
 }
 
-/* All signals stay with the loop's thread. */
 static int start_thread(struct question *q)
 {
-	pthread_attr_t attr;
-	sigset_t all;
-	sigset_t before;
 	pthread_t thread;
 	int r;
 
-	(void)sigfillset(&all);
-	r = pthread_attr_init(&attr);
-	if (r != 0)
-		return -r;
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	atomic_fetch_add(&q->refs, 1);
-	r = pthread_create(&thread, &attr, answer, q);
-	if (r != 0)
+	r = thread_start(0, answer, q, &thread);
+	if (r < 0)
 		atomic_fetch_sub(&q->refs, 1);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	(void)pthread_attr_destroy(&attr);
-	return -r;
+	else
+		(void)pthread_detach(thread);
+	return r;
 }
 
 /* done never runs. NULL is allowed. */
