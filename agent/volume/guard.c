@@ -96,6 +96,11 @@ static const char *why_wait(const struct lost_call *lost, const struct plugin_ch
 	bool is_quiet = is_over(lost->changed_us, GUARD_QUIET_MS);
 
 	*ret_pid = children->pid;
+	if (children->is_unfinished)
+		return children->pid != 0
+			       ? "a process does not show its command line, as when a FUSE server does not "
+				 "answer it"
+			       : "the agent has no memory or thread to look for processes that still mount";
 	if (children->n_naming > 0 && !(is_quiet && has_mounted(children, table, folder)))
 		return "a process that names the volume's folder began during that call and has not ended";
 	if (children->is_partial) {
@@ -119,6 +124,7 @@ static void explain_wait(const struct volume_op *op, const struct plugin_childre
 			 pid_t pid, const char *folder, struct error *err)
 {
 	const char *name = children->pid == pid ? children->name : op->target.profile;
+	bool is_silent = children->is_unfinished; /* ps would wait for it */
 
 	if (pid == 0)
 		(void)error_set(err, STATUS_ABORTED, 0,
@@ -127,9 +133,9 @@ static void explain_wait(const struct volume_op *op, const struct plugin_childre
 	else
 		(void)error_set(err, STATUS_ABORTED, 0,
 				"volume %s: plugin %s is not called yet: a call before had no answer; %s "
-				"(pid %d, %s), and may mount below %s. Look: ps -fp %d",
+				"(pid %d, %s), and may mount below %s. Look: %s%d%s",
 				op->target.volume_id, op->target.profile, why, (int)pid, name, folder,
-				(int)pid);
+				is_silent ? "cat /proc/" : "ps -fp ", (int)pid, is_silent ? "/status" : "");
 }
 
 enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *err)

@@ -4,19 +4,24 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "rpc/thread.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
 
-enum { STAT_SIZE = 1024, PROC_PATH_SIZE = 64, SERVICE_MANAGER = 1 };
+enum { STAT_SIZE = 1024, PROC_PATH_SIZE = 64, SERVICE_MANAGER = 1, STACK_SIZE = 128 * 1024 };
 
 uint64_t plugin_process_now(void)
 {
@@ -110,12 +115,34 @@ static bool names(const char *arguments, size_t n, const char *folder)
 	return memmem(arguments, n, folder, strlen(folder)) != NULL;
 }
 
-static void look_at(pid_t pid, const struct stat_line *line, const struct plugin_process *plugin,
-		    const char *folder, struct plugin_children *ret)
+/* Runs on a thread: a reader of a command line waits for the process' memory, and this for the server of a
+ * file that it maps. A FUSE server need not answer. Source: mmap_lock in the kernel's
+ * proc_pid_cmdline_read(). */
+struct look {
+	pthread_t thread;
+	int done_fd;	/* eventfd, written once by the thread */
+	atomic_int pid; /* that it reads now */
+	struct plugin_process plugin;
+	uint64_t from, to;
+	struct plugin_children found;
+	char folder[];
+};
+
+static struct look *unfinished[PROCESS_LOOKS_MAX]; /* the event loop's */
+
+static bool is_of(const struct look *look, pid_t pid, const struct stat_line *line)
 {
+	return pid != look->plugin.pid && !has_ended(line) && line->since >= look->from &&
+	       line->since <= look->to;
+}
+
+static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
+{
+	const struct plugin_process *plugin = &look->plugin;
+	struct plugin_children *ret = &look->found;
 	char arguments[PROCESS_ARGUMENTS_SIZE];
 	size_t n = read_file(pid, "cmdline", arguments, sizeof(arguments));
-	bool is_naming = n > 0 && names(arguments, n, folder);
+	bool is_naming = n > 0 && names(arguments, n, look->folder);
 
 	if (!is_naming && (plugin->session <= SERVICE_MANAGER || line->session != plugin->session))
 		return;
@@ -129,28 +156,102 @@ static void look_at(pid_t pid, const struct stat_line *line, const struct plugin
 	}
 }
 
-void plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
-			     const char *folder, struct plugin_children *ret)
+static void *look_run(void *userdata)
 {
+	struct look *look = userdata;
 	DIR *proc = opendir("/proc");
 	const struct dirent *entry;
 	bool sees_manager = false; /* it never ends: a /proc without it hides processes of other accounts */
 	struct stat_line line;
 
-	*ret = (struct plugin_children){0};
 	while (proc && (entry = readdir(proc)) != NULL) {
 		uint64_t pid;
 
 		if (parse_u64(entry->d_name, 1, INT32_MAX, &pid) != 0)
 			continue;
+		atomic_store(&look->pid, (pid_t)pid);
 		sees_manager |= pid == SERVICE_MANAGER;
 		if (!read_stat((pid_t)pid, &line))
-			ret->is_partial |= is_hidden();
-		else if ((pid_t)pid != plugin->pid && !has_ended(&line) && line.since >= from &&
-			 line.since <= to)
-			look_at((pid_t)pid, &line, plugin, folder, ret);
+			look->found.is_partial |= is_hidden();
+		else if (is_of(look, (pid_t)pid, &line))
+			look_at(look, (pid_t)pid, &line);
 	}
-	ret->is_partial |= !sees_manager;
+	look->found.is_partial |= !sees_manager;
 	if (proc)
 		(void)closedir(proc);
+	(void)eventfd_write(look->done_fd, 1); /* cannot fail: the counter is 0 and the descriptor ours */
+	return NULL;
+}
+
+static bool look_ends(const struct look *look, int ms)
+{
+	struct pollfd done = {.fd = look->done_fd, .events = POLLIN};
+
+	if (poll(&done, 1, ms) != 1)
+		return false;
+	(void)pthread_join(look->thread, NULL);
+	return true;
+}
+
+static void look_free(struct look *look)
+{
+	close_fdp(&look->done_fd);
+	free(look);
+}
+
+/* Returns where the look may stay if it does not finish. NULL: it would not, for a process that others wait
+ * for, or that place is taken. */
+static struct look **find_place(const struct look *look, pid_t *ret_pid)
+{
+	struct look **place = NULL;
+	struct stat_line line;
+	pid_t pid = 0;
+
+	for (size_t i = 0; i < PROCESS_LOOKS_MAX; i++) {
+		if (unfinished[i] && look_ends(unfinished[i], 0)) {
+			look_free(unfinished[i]);
+			unfinished[i] = NULL;
+		}
+		if (!unfinished[i]) {
+			place = &unfinished[i];
+			continue;
+		}
+		pid = atomic_load(&unfinished[i]->pid);
+		if (read_stat(pid, &line) && is_of(look, pid, &line)) {
+			*ret_pid = pid;
+			return NULL;
+		}
+	}
+	*ret_pid = place ? 0 : pid;
+	return place;
+}
+
+void plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
+			     const char *folder, struct plugin_children *ret)
+{
+	struct look *look = calloc(1, sizeof(*look) + strlen(folder) + 1);
+	struct look **place;
+	struct stat_line line;
+
+	*ret = (struct plugin_children){.is_unfinished = true};
+	if (!look)
+		return;
+	look->plugin = *plugin;
+	look->from = from;
+	look->to = to;
+	memcpy(look->folder, folder, strlen(folder));
+	look->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	place = find_place(look, &ret->pid);
+	if (place && look->done_fd >= 0 && thread_start(STACK_SIZE, look_run, look, &look->thread) == 0) {
+		if (!look_ends(look, PROCESS_LOOK_MS)) {
+			ret->pid = atomic_load(&look->pid);
+			*place = TAKE_PTR(look);
+		} else {
+			*ret = look->found;
+		}
+	}
+	if (look)
+		look_free(look);
+	if (ret->is_unfinished && read_stat(ret->pid, &line))
+		memcpy(ret->name, line.name, sizeof(ret->name));
 }

@@ -12,6 +12,8 @@
 enum {
 	PROCESS_NAME_SIZE = 32,
 	PROCESS_ARGUMENTS_SIZE = 4096, /* as much of a command line is looked at */
+	PROCESS_LOOK_MS = 2000,	       /* as long the caller waits */
+	PROCESS_LOOKS_MAX = 4,	       /* that wait for a process, each on a thread of its own */
 };
 
 struct plugin_process {
@@ -32,16 +34,17 @@ bool plugin_process_is_alive(const struct plugin_process *process);
 
 /* Processes that began in some time, and may be at work for a plugin that was called then. */
 struct plugin_children {
-	size_t n_naming;  /* that name the folder among their arguments, started by any process */
-	size_t n_session; /* others, of the plugin's session */
-	bool is_partial;  /* /proc hides processes from the caller, which may be such ones */
-	pid_t pid;	  /* one of them; of those that name it, if there are any */
+	size_t n_naming;    /* that name the folder among their arguments, started by any process */
+	size_t n_session;   /* others, of the plugin's session */
+	bool is_partial;    /* /proc hides processes from the caller, which may be such ones */
+	bool is_unfinished; /* nothing else is known: @pid does not answer; 0: no memory or thread to ask */
+	pid_t pid;	    /* one of them; of those that name it, if there are any */
 	char name[PROCESS_NAME_SIZE];
 	char arguments[PROCESS_ARGUMENTS_SIZE]; /* of one that names it: each ends with 0, so does the last */
 	size_t n_arguments;			/* bytes */
 };
 
-/** Looks through /proc once.
+/** Looks through /proc once. A process that does not answer is waited for once, and by one thread.
  * @plugin itself does not count
  * @from, @to of the time in which they began, both included */
 void plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,

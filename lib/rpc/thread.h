@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Threads beside an event loop, for calls that may block. */
+/* Threads for calls that may block, which an event loop must not make. */
 
 #include <pthread.h>
 #include <stddef.h>

@@ -86,6 +86,7 @@ WRAPPED(void, plugin_process_children, const struct plugin_process *plugin, uint
 	*ret = (struct plugin_children){.n_naming = current->naming != NULL,
 					.n_session = current->n_session,
 					.is_partial = current->is_proc_partial,
+					.is_unfinished = current->is_proc_unfinished,
 					.pid = 4711,
 					.name = "mount"};
 	assert_true(from <= to);

@@ -72,6 +72,7 @@ struct csi_node {
 	unsigned int n_session;	    /* processes of the plugin's session */
 	bool hides_processes;	    /* nothing is known of the plugin's */
 	bool is_proc_partial;
+	bool is_proc_unfinished;
 	unsigned int process_looks; /* for such */
 	unsigned int restarts;
 	uint64_t wait_us;      /* for a plugin */

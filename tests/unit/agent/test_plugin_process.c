@@ -112,6 +112,39 @@ TEST(an_ended_process_is_not_alive)
 	assert_int_equal(plugin_process_find(pid).pid, 0);
 }
 
+/* Replaces /proc by an empty folder with this process alone, which the program's clock looks at. */
+static bool take_proc(void)
+{
+	char self[64], kept[64];
+
+	(void)snprintf(self, sizeof(self), "/proc/%d", (int)getpid());
+	(void)snprintf(kept, sizeof(kept), "/tmp/%d", (int)getpid());
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("none", "/tmp", "tmpfs", 0, NULL) == 0 && mkdir(kept, 0700) == 0 &&
+	       mount(self, kept, NULL, MS_BIND, NULL) == 0 &&
+	       mount("/tmp", "/proc", NULL, MS_MOVE, NULL) == 0;
+}
+
+/* Runs it in a child. Returns the line of the failed check; 0: none failed. */
+static int in_child(int (*run)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)alarm(60); /* real time */
+		_exit(unshare(CLONE_NEWNS) < 0 ? UINT8_MAX : run());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == UINT8_MAX) {
+		print_message("skipped: a /proc of its own needs CAP_SYS_ADMIN\n");
+		skip();
+	}
+	return WEXITSTATUS(status);
+}
+
 /* Exits with the line of the failed check; 0: none failed. */
 static int look_through_a_proc_of_its_own(void)
 {
@@ -128,8 +161,7 @@ static int look_through_a_proc_of_its_own(void)
 	const struct plugin_process nobody = {0};
 	struct plugin_children children;
 
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("none", "/proc", "tmpfs", 0, NULL) < 0)
+	if (!take_proc())
 		return __LINE__;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (mkdir(rows[i].folder, 0700) < 0)
@@ -148,22 +180,101 @@ TEST(a_proc_that_hides_processes_is_noticed)
 {
 	const struct plugin_process nobody = {0};
 	struct plugin_children children;
-	int status;
-	pid_t pid;
 
 	plugin_process_children(&nobody, 0, UINT64_MAX, FOLDER, &children);
 	assert_false(children.is_partial);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0)
-		_exit(unshare(CLONE_NEWNS) < 0 ? UINT8_MAX : look_through_a_proc_of_its_own());
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	if (WEXITSTATUS(status) == UINT8_MAX) {
-		print_message("skipped: a /proc of its own needs CAP_SYS_ADMIN\n");
-		skip();
+	assert_int_equal(in_child(look_through_a_proc_of_its_own), 0);
+}
+
+enum { SILENT = 5000000, SILENT_N = PROCESS_LOOKS_MAX + 1 }; /* above every pid of the kernel */
+
+/* A process that began at @since, and whose command line is a FIFO: who opens it waits, as the kernel lets
+ * readers wait while a FUSE server does not answer the process. */
+static bool add_silent(int since)
+{
+	char path[64];
+	FILE *stat;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", SILENT + since);
+	if (mkdir(path, 0700) < 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", SILENT + since);
+	if (mkfifo(path, 0600) < 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", SILENT + since);
+	stat = fopen(path, "we");
+	if (!stat)
+		return false;
+	(void)fprintf(stat, "%d (silent) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0\n", SILENT + since,
+		      since);
+	return fclose(stat) == 0;
+}
+
+static uint64_t timed_look(uint64_t from, uint64_t to, struct plugin_children *ret)
+{
+	const struct plugin_process nobody = {0};
+	uint64_t before = clock_monotonic_us();
+
+	plugin_process_children(&nobody, from, to, FOLDER, ret);
+	return (clock_monotonic_us() - before) / USEC_PER_MSEC;
+}
+
+static bool is_silent(const struct plugin_children *children, int since)
+{
+	return children->is_unfinished && children->pid == SILENT + since &&
+	       str_eq(children->name, "silent") && children->n_naming == 0;
+}
+
+/* Answers the reader that waits, and from then on each. */
+static bool answer(int since)
+{
+	char path[64];
+	FILE *file;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", SILENT + since);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC); /* fails without a reader */
+	if (fd < 0 || unlink(path) < 0)
+		return false;
+	file = fopen(path, "we");
+	if (!file || fputs(FOLDER, file) < 0 || fclose(file) != 0)
+		return false;
+	return close(fd) == 0;
+}
+
+static int look_at_silent_ones(void)
+{
+	struct plugin_children children;
+
+	if (!take_proc() || mkdir("/proc/1", 0700) < 0)
+		return __LINE__;
+	for (int i = 1; i <= SILENT_N; i++)
+		if (!add_silent(i))
+			return __LINE__;
+	for (int i = 1; i < SILENT_N; i++) {
+		if (timed_look((uint64_t)i, (uint64_t)i, &children) < PROCESS_LOOK_MS ||
+		    !is_silent(&children, i))
+			return __LINE__;
+		/* once is enough, for looks at others, too */
+		if (timed_look((uint64_t)i, UINT64_MAX, &children) >= PROCESS_LOOK_MS ||
+		    !is_silent(&children, i))
+			return __LINE__;
+		if (i == 1 && (timed_look(SILENT_N + 1, SILENT_N + 1, &children) >= PROCESS_LOOK_MS ||
+			       children.is_unfinished || children.is_partial))
+			return __LINE__;
 	}
-	assert_int_equal(WEXITSTATUS(status), 0);
+	/* all threads wait: one of their processes stands for the others */
+	if (timed_look(SILENT_N, SILENT_N, &children) >= PROCESS_LOOK_MS || !children.is_unfinished)
+		return __LINE__;
+	if (!answer(1))
+		return __LINE__;
+	WAIT_UNTIL((timed_look(1, 1, &children), !children.is_unfinished));
+	return children.n_naming == 1 && children.pid == SILENT + 1 ? 0 : __LINE__;
+}
+
+TEST(a_process_that_hangs_its_readers_costs_one_wait_and_one_thread)
+{
+	assert_int_equal(in_child(look_at_silent_ones), 0);
 }
 
 TEST(the_service_manager_is_no_plugin)

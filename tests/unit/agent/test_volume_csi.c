@@ -1230,6 +1230,29 @@ NODE_TEST(a_proc_that_hides_processes_is_waited_for_without_a_deadline)
 	clock_offset_us = 0;
 }
 
+NODE_TEST(a_process_that_hangs_its_readers_is_waited_for_without_a_deadline)
+{
+	struct csi_user *user = lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
+
+	node->is_proc_unfinished = true;
+	csi_user_stop(user);
+	while (user->retries < 3)
+		csi_node_turn(node);
+	assert_int_equal(user->last_retry.status, STATUS_ABORTED);
+	EXPECT_WORDS(user->last_retry.msg, "a process does not show its command line");
+	EXPECT_WORDS(user->last_retry.msg, "(pid 4711, mount)");
+	EXPECT_WORDS(user->last_retry.msg, "Look: cat /proc/4711/status"); /* ps would hang */
+	clock_offset_us = 10 * GUARD_WAIT_MS * USEC_PER_MSEC;
+	while (user->retries < 10)
+		csi_node_turn(node);
+	expect_calls(node, 1, 1, 0, 0);
+	node->is_proc_unfinished = false;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	expect_calls(node, 1, 1, 1, 1);
+	csi_node_expect_nothing(node);
+	clock_offset_us = 0;
+}
+
 /* Of what may be somebody else's, and of what nothing is known. */
 NODE_TEST(possibly_unrelated_processes_are_waited_for_until_a_deadline)
 {
