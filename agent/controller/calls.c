@@ -5,8 +5,6 @@
 #include "controller/map.h"
 #include "log/log.h"
 #include "model/message.h"
-#include "pb/reflect.h"
-#include "rpc/message_text.h"
 #include "volume/manager.h"
 
 #include <errno.h>
@@ -17,7 +15,7 @@
 struct controller_call {
 	TAILQ_ENTRY(controller_call) link; /* under_way or refused */
 	struct controller_calls *calls;
-	Holdfast__V1__PluginCall *pb; /* owned; without its secrets */
+	Holdfast__V1__PluginCall *pb; /* owned; its secrets are redacted in the answer */
 	struct node_plugin facts;     /* when it began */
 	struct service_call *csi;     /* NULL: the volume manager's, or refused */
 	bool is_dropped;	      /* its session is over, the reply has no receiver */
@@ -40,23 +38,10 @@ struct controller_calls {
 
 static void call_free(struct controller_call *call)
 {
-	holdfast__v1__plugin_call__free_unpacked(call->pb, NULL);
+	message_free_secret(&call->pb->base);
 	free(call);
 }
 DEFINE_CLEANUP(struct controller_call, call_free)
-
-static void wipe_secrets(ProtobufCMessage *request)
-{
-	const ProtobufCFieldDescriptor *field =
-		protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "secrets");
-	struct reflect_values secrets;
-
-	if (!field)
-		return;
-	secrets = reflect_values(request, field);
-	for (size_t i = 0; i < secrets.n; i++)
-		message_text_wipe(reflect_message(reflect_value(&secrets, i)));
-}
 
 /* NULL when memory is short. */
 static struct controller_call *call_new(struct controller_calls *calls, const Holdfast__V1__PluginCall *pb)
@@ -66,14 +51,11 @@ static struct controller_call *call_new(struct controller_calls *calls, const Ho
 	if (!call)
 		return NULL;
 	call->calls = calls;
-	call->pb = (Holdfast__V1__PluginCall *)(void *)message_convert(&holdfast__v1__plugin_call__descriptor,
-								       &pb->base);
+	call->pb = (Holdfast__V1__PluginCall *)(void *)message_copy_secret(&pb->base);
 	if (!call->pb) {
 		free(call);
 		return NULL;
 	}
-	if (controller_method(call->pb) != CSI_METHOD_N)
-		wipe_secrets(&call->pb->attach->base); /* the case determines the member of the union */
 	return call;
 }
 
@@ -161,9 +143,9 @@ static enum status add_fence_args(const struct controller_call *call, enum csi_m
 	return STATUS_OK;
 }
 
-static enum status call_plugin(struct controller_call *call, struct service_client *client,
-			       const Holdfast__V1__PluginCall *pb, struct error *err)
+static enum status call_plugin(struct controller_call *call, struct service_client *client, struct error *err)
 {
+	const Holdfast__V1__PluginCall *pb = call->pb;
 	cleanup_free struct controller_request *request = malloc(sizeof(*request));
 	struct fence_maps maps = {.n = {0}};
 	enum status status;
@@ -205,11 +187,10 @@ static enum status find_plugin(struct controller_call *call, struct service_clie
 	return STATUS_OK;
 }
 
-/* @pb with its secrets, which only the request has. */
-static enum status controller_call_begin(struct controller_call *call, const Holdfast__V1__PluginCall *pb,
-					 struct error *err)
+static enum status controller_call_begin(struct controller_call *call, struct error *err)
 {
 	struct controller_calls *calls = call->calls;
+	const Holdfast__V1__PluginCall *pb = call->pb;
 	enum csi_method method = controller_method(pb);
 	struct service_client *client;
 
@@ -224,7 +205,7 @@ static enum status controller_call_begin(struct controller_call *call, const Hol
 	TRY(find_plugin(call, &client, err));
 	TRY(controller_check(pb, &call->facts, err));
 	if (method != CSI_NODE_EXPAND_VOLUME)
-		return call_plugin(call, client, pb, err);
+		return call_plugin(call, client, err);
 	return volume_manager_expand(calls->volumes, pb->plugin_id, pb->node_expand,
 				     controller_timeout_us(pb->timeout_ms), on_expanded, call, NULL, err);
 }
@@ -238,7 +219,7 @@ void controller_calls_take(struct controller_calls *calls, const Holdfast__V1__P
 			"no memory for a call of the server: it will give up after its time");
 		return;
 	}
-	if (controller_call_begin(call, pb, &call->err) == STATUS_OK) {
+	if (controller_call_begin(call, &call->err) == STATUS_OK) {
 		TAILQ_INSERT_TAIL(&calls->in_flight, call, link);
 		calls->n_in_flight++;
 		return;

@@ -19,6 +19,8 @@ static const struct secret {
 	/* of our own request, for a plugin's text that is no error */
 	{"holdfast.v1.ControllerValidateRequest", "secrets"},
 	{"holdfast.v1.MountOptions", "mount_flags"},
+	/* may repeat one of the request; csi_text() does not know that */
+	{"csi.v1.ValidateVolumeCapabilitiesResponse", "message"},
 	/* of csi-addons, whose option for secrets our copy of its messages lacks */
 	{"fence.FenceClusterNetworkRequest", "secrets"},
 	{"fence.UnfenceClusterNetworkRequest", "secrets"},

@@ -81,6 +81,7 @@ struct fake_csi_plugin {
 	const char *clients[12]; /* those; NULL ends them */
 	int64_t total, used;	 /* bytes of each volume, as NodeGetVolumeStats has them */
 	const char *condition;	 /* likewise; NULL: normal */
+	const char *objection;	 /* to each volume that it should confirm; NULL: confirms it */
 	struct fake_csi_orders orders[CSI_METHOD_N];
 	/* seen */
 	unsigned int calls[CSI_METHOD_N];

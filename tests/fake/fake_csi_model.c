@@ -542,7 +542,8 @@ PERFORM(validate)
 
 	confirmed.volume_capabilities = asked->volume_capabilities;
 	confirmed.n_volume_capabilities = asked->n_volume_capabilities;
-	pb.confirmed = &confirmed;
+	pb.confirmed = plugin->objection ? NULL : &confirmed;
+	pb.message = text(plugin->objection ? plugin->objection : "");
 	put(ret, &pb.base);
 	return STATUS_OK;
 }

@@ -30,6 +30,7 @@ static struct world {
 	bool last_not_here;
 	Holdfast__V1__PluginReply__ResponseCase last_case;
 	char last_message[ERROR_MSG_MAX];
+	char last_objection[ERROR_MSG_MAX];
 	uint64_t last_bytes;
 } world;
 
@@ -75,6 +76,8 @@ static void on_reply(const Holdfast__V1__PluginReply *reply, void *userdata)
 	(void)str_copy(world.last_message, sizeof(world.last_message), reply->message);
 	if (reply->response_case == HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_NODE_EXPAND)
 		world.last_bytes = reply->node_expand->bytes;
+	if (reply->response_case == HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_VALIDATE)
+		(void)str_copy(world.last_objection, sizeof(world.last_objection), reply->validate->message);
 }
 
 static int setup(void **state)
@@ -179,6 +182,17 @@ TEST_FIXTURE(a_failure_is_the_plugins_code_and_words_and_is_not_tried_again, set
 	assert_false(world.last_not_here);
 	assert_non_null(strstr(world.last_message, "the storage is away"));
 	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
+}
+
+TEST_FIXTURE(a_volume_that_is_not_confirmed_is_answered_without_its_secrets, setup, teardown)
+{
+	world.plugin->objection = "login as app:hunter2-long-secret failed";
+	take(7, "'validate': {'external_id': 'vol-1', 'capabilities': [{'access_mode': 'SINGLE_NODE_WRITER', "
+		"'attachment_mode': 'FILE_SYSTEM'}], 'secrets': {'key': 'hunter2-long-secret'}}");
+	settle();
+	assert_string_equal(fake_csi_volume("vol-1")->last_secret, "hunter2-long-secret");
+	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_VALIDATE);
+	assert_string_equal(world.last_objection, "login as app:[redacted] failed");
 }
 
 TEST_FIXTURE(not_found_counts_as_detached, setup, teardown)

@@ -247,6 +247,8 @@ TEST(places_are_shown_and_a_false_in_a_wrapper_too)
 	Csi__V1__Topology__SegmentsEntry *segments[] = {&zone};
 	Csi__V1__ProbeResponse probe = CSI__V1__PROBE_RESPONSE__INIT;
 	Google__Protobuf__BoolValue ready = GOOGLE__PROTOBUF__BOOL_VALUE__INIT;
+	Csi__V1__ValidateVolumeCapabilitiesResponse refusal =
+		CSI__V1__VALIDATE_VOLUME_CAPABILITIES_RESPONSE__INIT;
 	char text[SIZE];
 
 	zone.key = "zone";
@@ -260,6 +262,9 @@ TEST(places_are_shown_and_a_false_in_a_wrapper_too)
 	probe.ready = &ready;
 	csi_text(&probe.base, text, sizeof(text));
 	assert_string_equal(text, "ready={value=false}");
+	refusal.message = "login as app:hunter2 failed";
+	csi_text(&refusal.base, text, sizeof(text));
+	assert_string_equal(text, "message=[redacted]");
 }
 
 /* The .proto file itself, read again in another way: "message.field" of every mark. */
