@@ -39,9 +39,10 @@ bool csi_is_secret(const ProtobufCMessageDescriptor *message, const ProtobufCFie
 static const char redacted[] = "[redacted]";
 
 enum {
-	ANYWHERE_MIN = 8,  /* bytes of a secret that is found inside a word; a shorter one must be a word */
-	CUT_MIN = 4,	   /* of its beginning, where the text was cut */
-	ENCODED_MAX = 512, /* bytes of a secret's beginning that are looked for in base64 */
+	ANYWHERE_MIN = 8,    /* bytes of a secret that is found inside a word; a shorter one must be a word */
+	CUT_MIN = 4,	     /* of its beginning, where the text was cut */
+	ENCODED_MAX = 512,   /* bytes of a secret's beginning that are looked for in base64 */
+	READ_MAX = 32 << 10, /* bytes of a text, and of base64 in it: more than that of any secret has */
 };
 
 static bool is_word(char c)
@@ -63,20 +64,22 @@ static size_t match_shifted(const char *text, const char *secret, size_t shift)
 {
 	static const size_t first[] = {0, 2, 3}; /* letter that belongs only to the secret */
 	char bytes[ENCODED_MAX + 2], encoded[BASE64_SIZE(sizeof(bytes))];
-	size_t n = strnlen(secret, ENCODED_MAX), at = 0, end = (shift + n) * 8 / 6 - first[shift];
+	size_t at = 0, n, end;
 
 	memset(bytes, 0, shift);
 	memcpy(bytes + shift, secret, CUT_MIN);
 	base64_encode(encoded, bytes, shift + CUT_MIN);
 	if (usual(text[0]) != encoded[first[shift]]) /* nearly everywhere */
 		return 0;
+	n = strnlen(secret, ENCODED_MAX);
+	end = (shift + n) * 8 / 6 - first[shift];
 	memcpy(bytes + shift, secret, n);
 	base64_encode(encoded, bytes, shift + n);
 	while (at < end && usual(text[at]) == encoded[first[shift] + at])
 		at++;
 	if (at < end && (text[at] != '\0' || at < ANYWHERE_MIN))
 		return 0;
-	while (is_word(text[at]) || (text[at] != '\0' && strchr("+/-_=", text[at])))
+	while (at < READ_MAX && (is_word(text[at]) || (text[at] != '\0' && strchr("+/-_=", text[at]))))
 		at++; /* to its end */
 	return at;
 }
@@ -85,28 +88,26 @@ static size_t match_base64(const char *text, const char *secret)
 {
 	size_t n = 0;
 
-	if (strlen(secret) < ANYWHERE_MIN)
+	if (strnlen(secret, ANYWHERE_MIN) < ANYWHERE_MIN)
 		return 0;
 	for (size_t shift = 0; shift < 3 && n == 0; shift++)
 		n = match_shifted(text, secret, shift);
 	return n;
 }
 
-/* Returns the number of bytes of @secret found at @at in @text, or 0. */
+/* Returns the number of bytes of @secret found at @at in @text, or 0. Never reads to the end of @text, which
+ * may have megabytes, for each place and secret. */
 static size_t match(const char *text, size_t at, const char *secret)
 {
 	const char *here = text + at;
-	size_t n = strlen(secret);
-	size_t rest = strlen(here);
+	size_t n = match_base64(here, secret);
 
-	if (n == 0)
-		return 0;
-	if (match_base64(here, secret) > 0)
-		return match_base64(here, secret);
-	if (rest < n) /* the end may have been cut off */
-		return rest >= CUT_MIN && strncmp(here, secret, rest) == 0 ? rest : 0;
-	if (strncmp(here, secret, n) != 0)
-		return 0;
+	if (n > 0)
+		return n;
+	while (secret[n] != '\0' && here[n] == secret[n])
+		n++;
+	if (secret[n] != '\0') /* the end may have been cut off */
+		return here[n] == '\0' && n >= CUT_MIN ? n : 0;
 	if (n >= ANYWHERE_MIN)
 		return n;
 	if ((at > 0 && is_word(text[at - 1])) || is_word(here[n]))
@@ -158,7 +159,7 @@ void csi_redact(const ProtobufCMessage *request, const char *text, char *ret, si
 	size_t len = 0;
 	size_t at = 0;
 
-	while (text[at] != '\0') {
+	while (text[at] != '\0' && at < READ_MAX) {
 		size_t secret = match_any(request, text, at);
 		const char *piece = secret > 0 ? redacted : text + at;
 		size_t n = secret > 0 ? sizeof(redacted) - 1 : 1;

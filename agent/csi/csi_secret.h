@@ -9,5 +9,5 @@
 bool csi_is_secret(const ProtobufCMessageDescriptor *message, const ProtobufCFieldDescriptor *field);
 
 /** Copies @text into @ret of @size bytes, every secret of @request as [redacted]: plugins repeat the command
- * lines that fail. Cuts the text if it does not fit. */
+ * lines that fail. Cuts the text if it does not fit, and never reads much more of it than that. */
 void csi_redact(const ProtobufCMessage *request, const char *text, char *ret, size_t size);

@@ -10,6 +10,7 @@
 #include "csi/csi_text.h"
 
 #include <csi/v1/csi.pb-c.h>
+#include <sys/mman.h>
 
 enum { SIZE = 600 };
 
@@ -371,6 +372,33 @@ TEST(secrets_that_a_plugin_repeats_are_redacted)
 		assert_in_range(strlen(shown), 0, size - 1);
 		assert_null(strstr(shown, "ses"));
 	}
+}
+
+/* A message may have 4 MiB: behind the part that is read, memory that cannot be read, and no end. */
+TEST(a_text_of_megabytes_is_read_only_as_far_as_it_is_kept)
+{
+	enum { READ_MAX = 32 << 10, READABLE = 2 * READ_MAX + 4096 };
+	static const char *const said[] = {".", "sesame-ope", "c2VzYW1lLW9wZW4", "zesame-open"};
+	Csi__V1__VolumeCapability__MountVolume mount = CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
+	char *flags[] = {(char[]){"pw=sesame-open"}, (char[]){""}};
+	char *text = mmap(NULL, READABLE + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char shown[SIZE];
+
+	mount.mount_flags = flags;
+	mount.n_mount_flags = ARRAY_SIZE(flags);
+	assert_ptr_not_equal(text, MAP_FAILED);
+	assert_int_equal(mprotect(text + READABLE, 4096, PROT_NONE), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		for (size_t at = 0; at < READABLE; at++)
+			text[at] = said[i][at % strlen(said[i])];
+		csi_redact(&mount.base, text, shown, sizeof(shown));
+		assert_in_range(strlen(shown), 1, sizeof(shown) - 1);
+	}
+	for (size_t at = 0; at < READABLE; at++) /* secrets shorten it */
+		text[at] = "sesame-open"[at % 11];
+	csi_redact(&mount.base, text, shown, sizeof(shown));
+	assert_null(strstr(shown, "sesa"));
+	(void)munmap(text, READABLE + 4096);
 }
 
 TEST(equal_requests_are_equal_bytes_in_whatever_order_their_maps_are)
