@@ -212,6 +212,22 @@ static bool is_forgotten(struct session *session, const Holdfast__V1__AllocStatu
 	return (entry || !has_ended) && epoch_is_forgotten(session, entry, status);
 }
 
+/* After a restore work may have got another node. The session goes on: what the node holds is more important
+ * than one status. A pending one waits for the report. */
+static void refuse_foreign(struct session *session, const struct alloc_entry *entry,
+			   const Holdfast__V1__AllocStatus *status)
+{
+	struct error err;
+
+	if (alloc_is_pending(&entry->alloc))
+		return;
+	(void)error_set(&err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s", entry->id,
+			session->node_id);
+	audit_refused(session->server, session->call, "Nodes.Session: status", NULL, &err);
+	if (!session->is_report_due && status->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING)
+		session_stop_alloc(session, entry->id);
+}
+
 static enum status take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
 			       struct error *err)
 {
@@ -227,9 +243,10 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 		return epoch_doubt(session, status->alloc_id, err);
 	if (!entry) /* over and forgotten on both sides; or the report has it */
 		return STATUS_OK;
-	if (!str_eq(entry->alloc.node_id, session->node_id))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
-				 entry->alloc.id, session->node_id);
+	if (!str_eq(entry->alloc.node_id, session->node_id)) {
+		refuse_foreign(session, entry, status);
+		return STATUS_OK;
+	}
 	entry->runs_in = status->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING ? session->serial : 0;
 	alloc = entry->alloc;
 	st = apply_alloc_status(status, &alloc, &reported, err);

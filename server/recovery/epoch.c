@@ -286,6 +286,14 @@ static enum session_notice word_about(const struct alloc *adopted)
 	return adopted->desired_status == DESIRED_STOP ? SESSION_STOP_ALLOC : SESSION_NOTHING;
 }
 
+/* Records that a claim or allocation is not adopted. The rest of the report counts: one lie must not void
+ * it. */
+static void epoch_refuse(struct session *session, const struct error *why)
+{
+	session->n_unproven++;
+	audit_refused(session->server, session->call, "Nodes.Session: report", NULL, why);
+}
+
 /* Work that the server has forgotten is its work again. */
 static enum status handle_alloc(struct session *session, const Holdfast__V1__Allocation *from,
 				struct error *err)
@@ -300,9 +308,13 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 
 	TRY(read_alloc(session, from, &alloc, err));
 	known = state_alloc(&server->state, alloc.id);
-	if (known && !str_eq(known->alloc.node_id, session->node_id))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
-				 alloc.id, session->node_id);
+	if (known && !str_eq(known->alloc.node_id, session->node_id)) {
+		(void)error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s", alloc.id,
+				session->node_id);
+		if (!alloc_is_pending(&known->alloc)) /* of a pending one its claim decides: place_proven() */
+			epoch_refuse(session, err);
+		return STATUS_OK;
+	}
 	if (known) {
 		known->reported_by = session->serial;
 		return STATUS_OK;
@@ -678,13 +690,6 @@ static enum status check_unknown(struct session *session, struct claim *reported
 	return check_alike(session, reported, is_held, err);
 }
 
-/* Record that a claim is not adopted. The rest of the report counts: one lie must not void it. */
-static void epoch_refuse_claim(struct session *session, const struct error *why)
-{
-	session->n_unproven++;
-	audit_refused(session->server, session->call, "Nodes.Session: report", NULL, why);
-}
-
 /* Raises the volume's generation: numbers that the node had, or that were granted after the backup, must not
  * be granted again. */
 static enum status raise_generation(struct session *session, const struct claim *reported, struct error *err)
@@ -806,10 +811,37 @@ static enum status take_known(struct session *session, struct claim_entry *known
 	if (is_held_already(&recorded))
 		return STATUS_OK;
 	if (!claim_is_live(&recorded) && check_alike(session, &recorded, true, err) != STATUS_OK) {
-		epoch_refuse_claim(session, err);
+		epoch_refuse(session, err);
 		return STATUS_OK;
 	}
 	return adopt(session, &recorded, known, RESTORE_STORAGE_UNKNOWN, err);
+}
+
+/* An allocation that was pending in the backup has the node to which its ticket was given since. Without a
+ * ticket a node could take the work of others. */
+static enum status place_proven(struct session *session, const struct claim *claim, struct error *err)
+{
+	struct server *server = session->server;
+	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[OBJECT_SIZE];
+	struct alloc alloc;
+
+	if (!entry || !alloc_is_pending(&entry->alloc))
+		return STATUS_OK;
+	alloc = entry->alloc; /* shares its lists */
+	memcpy(alloc.node_id, claim->node_id, sizeof(alloc.node_id));
+	if (!alloc_asks_for(&alloc, claim))
+		return STATUS_OK;
+	alloc.wait_until_ms = 0;
+	alloc.wait_node_id = alloc.client_description = NULL;
+	alloc.modify_time_ms = alloc.place_time_ms = clock_realtime_ms();
+	change_put_alloc(&change, &alloc);
+	audit_own(server, &change, "Allocations.Place", alloc_object(&alloc, object),
+		  "its node has a ticket for it");
+	TRY(session_commit(session, &change, SESSION_NOTHING, "", err));
+	state_alloc(&server->state, alloc.id)->reported_by = session->serial;
+	return STATUS_OK;
 }
 
 static enum status take_unknown(struct session *session, struct claim *reported,
@@ -823,11 +855,13 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 
 	if (is_proven)
 		TRY(check_history(session, reported, err));
+	if (is_proven && !is_past)
+		TRY(place_proven(session, reported, err));
 	status = check_unknown(session, reported, !is_past, ticket, is_proven, &storage, err);
 	if (status != STATUS_OK || is_past) /* adoption has its own rate */
 		session_pay_search(session, start_us);
 	if (status != STATUS_OK) {
-		epoch_refuse_claim(session, err);
+		epoch_refuse(session, err);
 		return STATUS_OK;
 	}
 	return is_past ? epoch_take_past(session, reported, storage, err)

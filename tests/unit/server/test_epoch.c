@@ -16,6 +16,7 @@
 #include "recovery/new_epoch.h"
 #include "recovery/replaced.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
 
@@ -429,7 +430,6 @@ enum lie {
 	OTHERS_CLAIM,
 	OTHERS_ALLOC,
 	KNOWN_CLAIM_OF_ANOTHER,
-	KNOWN_ALLOC_OF_ANOTHER,
 	OTHER_BOOT,
 	NO_MODE,
 	BAD_ID,
@@ -446,8 +446,7 @@ static void send_lie(enum lie lie, struct claim *claim, struct alloc *alloc)
 	(void)str_copy(alloc->node_id, sizeof(alloc->node_id), lie == OTHERS_ALLOC ? "n1" : "n2");
 	if (lie != KNOWN_CLAIM_OF_ANOTHER)
 		(void)str_copy(claim->id, sizeof(claim->id), lie == BAD_ID ? "x" : ALLOC_2);
-	if (lie != KNOWN_ALLOC_OF_ANOTHER)
-		(void)str_copy(alloc->id, sizeof(alloc->id), ALLOC_2);
+	(void)str_copy(alloc->id, sizeof(alloc->id), ALLOC_2);
 	if (lie == OTHER_BOOT)
 		(void)str_copy(claim->boot_id, sizeof(claim->boot_id), BOOT_2);
 	if (lie == NO_MODE)
@@ -466,8 +465,7 @@ TEST_ON(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, struct f
 	static const enum status wanted[LIES] = ROW(
 		[OTHER_EPOCH] = STATUS_INVALID_ARGUMENT, [OTHERS_CLAIM] = STATUS_PERMISSION_DENIED,
 		[OTHERS_ALLOC] = STATUS_PERMISSION_DENIED,
-		[KNOWN_CLAIM_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
-		[KNOWN_ALLOC_OF_ANOTHER] = STATUS_PERMISSION_DENIED, [OTHER_BOOT] = STATUS_INVALID_ARGUMENT,
+		[KNOWN_CLAIM_OF_ANOTHER] = STATUS_PERMISSION_DENIED, [OTHER_BOOT] = STATUS_INVALID_ARGUMENT,
 		[NO_MODE] = STATUS_INVALID_ARGUMENT, [BAD_ID] = STATUS_INVALID_ARGUMENT,
 		[BAD_VOLUME] = STATUS_INVALID_ARGUMENT, [BAD_PROFILE] = STATUS_INVALID_ARGUMENT,
 		[BAD_STORAGE] = STATUS_INVALID_ARGUMENT, [NOT_ASKED] = STATUS_INVALID_ARGUMENT);
@@ -483,7 +481,7 @@ TEST_ON(a_report_is_taken_only_as_asked_and_only_about_the_node_itself, struct f
 	for (enum lie lie = 0; lie < LIES; lie++) {
 		struct claim claim = truth;
 		struct alloc alloc = true_alloc;
-		bool about_alloc = lie == OTHERS_ALLOC || lie == KNOWN_ALLOC_OF_ANOTHER;
+		bool about_alloc = lie == OTHERS_ALLOC;
 
 		send_lie(lie, &claim, &alloc);
 		connect_node(&f->n2, "n2");
@@ -994,4 +992,132 @@ TEST_FIXTURE(no_order_of_reconnects_makes_a_second_writer, setup, teardown)
 		(void)teardown(state);
 		(void)setup(state);
 	}
+}
+
+/* --- work that waited in the backup, and was placed since --- */
+
+static void run_waiting(struct fixture *f, const char *id)
+{
+	Holdfast__V1__Allocation alloc = V1(allocation, .id = TEXT(id), .name = TEXT("app"));
+	Holdfast__V1__RunAllocationRequest request =
+		V1(run_allocation_request, .allocation = &alloc, .wait_ms = 3600 * 1000);
+	Holdfast__V1__VolumeRequest volume =
+		V1(volume_request, .name = TEXT("data"), .source = TEXT("db"), .access_mode = f->access_mode);
+	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+
+	alloc.volumes = volumes;
+	alloc.n_volumes = 1;
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL,
+		       NULL));
+}
+
+/* ALLOC_3 waits for n1 in the backup, and has db on n2 since: @ret_alloc and @ret_claim. n1 has come back,
+ * and has nothing. */
+static void forget_that_n2_got_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
+{
+	struct backup backup = {0};
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	assert_ok(register_volume(f, &f->operator, NULL));
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	run_waiting(f, ALLOC_3);
+	settle(f);
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	assert_ok(set_eligible(f, "n1", false, NULL));
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, str_eq(state_alloc(&f->server->state, ALLOC_3)->alloc.node_id, "n2"));
+	assert_ok(claim_for(&f->n2, ALLOC_3, ret_claim, NULL));
+	fake_node_send_mounted(&f->n2, ret_claim);
+	settle(f);
+	*ret_claim = claim_of(f, ALLOC_3);
+	*ret_alloc = alloc_of(f, ALLOC_3);
+	ret_alloc->task_status = NULL;
+	ret_alloc->client_status = CLIENT_RUNNING;
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, NULL, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	settle(f);
+}
+
+static void come_back_running(struct fixture *f, const struct claim *claim)
+{
+	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = TEXT(ALLOC_3),
+					      .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&status};
+
+	f->n2.has = claim;
+	fake_node_connect(&f->n2, "n2", BOOT_1, list, 1);
+	f->n2.has = NULL;
+	settle(f);
+	assert_false(f->n2.closed);
+}
+
+CLUSTER_TEST(work_that_waited_in_the_backup_stays_with_the_node_that_has_its_ticket)
+{
+	struct claim held, claim;
+	struct alloc alloc;
+
+	forget_that_n2_got_it(f, &alloc, &held);
+	assert_string_equal(alloc_of(f, ALLOC_3).node_id, ""); /* n2 may run it */
+	come_back_running(f, &held);
+	report(f, &f->n2, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_string_equal(alloc_of(f, ALLOC_3).node_id, "n2");
+	assert_false(alloc_of(f, ALLOC_3).adopted);
+	assert_int_equal(state_of(f, ALLOC_3), CLAIM_TAKEN);
+	assert_ok(claim_for(&f->n2, ALLOC_3, &claim, NULL));
+	assert_string_equal(claim.id, held.id);
+	UNTIL(f, str_eq(f->n2.last_run, ALLOC_3)); /* the node answers that with its status */
+}
+
+/* A node takes no queued work of others by a report. */
+CLUSTER_TEST(work_that_waits_goes_to_no_node_without_its_ticket)
+{
+	struct claim held;
+	struct alloc alloc;
+
+	forget_that_n2_got_it(f, &alloc, &held);
+	come_back_running(f, &held);
+	report_with(&f->n2, 1, &alloc, &held, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_null(state_claim(&f->server->state, held.id));
+	UNTIL(f, str_eq(alloc_of(f, ALLOC_3).node_id, "n1") || str_eq(alloc_of(f, ALLOC_3).node_id, "n2"));
+	assert_false(f->n2.closed);
+}
+
+CLUSTER_TEST(a_node_that_runs_the_allocation_of_another_one_is_told_to_stop_it)
+{
+	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = TEXT(ALLOC_1),
+					      .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&status};
+
+	take_volume(f);
+	fake_node_disconnect(&f->n2);
+	fake_node_connect(&f->n2, "n2", BOOT_1, list, 1);
+	UNTIL(f, f->n2.stops == 1);
+	assert_msg(!f->n2.closed, "%s", f->n2.closed_message);
+	assert_string_equal(alloc_of(f, ALLOC_1).node_id, "n1");
+}
+
+CLUSTER_TEST(a_ticket_moves_no_allocation_from_its_node)
+{
+	struct backup backup = {0};
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	(void)str_copy(claim.id, sizeof(claim.id), ALLOC_2);
+	(void)str_copy(claim.node_id, sizeof(claim.node_id), "n2");
+	report(f, &f->n2, 1, NULL, &claim, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_string_equal(alloc_of(f, ALLOC_1).node_id, "n1");
+	assert_int_equal(state_claim(&f->server->state, ALLOC_2)->claim.state, CLAIM_UNPUBLISHING);
 }
