@@ -3,6 +3,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "log/log.h"
 #include "model/task.h"
 
@@ -84,6 +85,7 @@ static const struct error *explain(const char *name, const Holdfast__Driver__V1_
 		(void)error_prefix(ret, "task %s", name);
 	} else if (result->error[0] != '\0') {
 		(void)error_set(ret, STATUS_ABORTED, 0, "task %s: %.512s", name, result->error);
+		str_make_one_reason(ret->msg);
 	} else if (result->oom_killed) {
 		(void)error_set(ret, STATUS_ABORTED, 0, "task %s was killed: it was out of memory", name);
 	} else if (result->signal != 0) {

@@ -74,7 +74,11 @@ static enum status take(struct service_instance *base, unsigned int method, cons
 	case DRIVER_CONFIG_SCHEMA:
 		return keep(instance, &instance->schema, response, err);
 	case DRIVER_FINGERPRINT:
-		return keep(instance, &instance->fingerprint, response, err);
+		TRY(keep(instance, &instance->fingerprint, response, err));
+		str_make_one_reason(
+			((Holdfast__Driver__V1__FingerprintResponse *)(void *)instance->fingerprint)
+				->description);
+		return STATUS_OK;
 	default:
 		return STATUS_OK;
 	}

@@ -395,6 +395,7 @@ static void fail(struct service_call *call, enum status status, const struct err
 			kind->clean(call->message, reported, text, sizeof(text));
 		else
 			str_copy_ends(text, sizeof(text), reported);
+		str_make_one_reason(text);
 		error_fill(&call->why, status, 0, "%s: %s answered %s%s%s", where(call, prefix),
 			   call->method->name, status_name(status), text[0] != '\0' ? ": " : " and no reason",
 			   text);

@@ -4,7 +4,8 @@
  * the differences between the two. One try per call: the caller decides whether to call again.
  *
  * Every call has a deadline of its own, since a service may never answer. Errors carry the service's code,
- * and name service, call and subject, with the service's text, control characters escaped and cut to size.
+ * and name service, call and subject, with the service's text, control characters escaped and cut to size, as
+ * str_make_one_reason() makes it.
  *
  * A driver may end in the middle of any call. After that its caller waits for the driver and recovers the
  * task, which it does not after a refusal. So every call of a kind that watches exits ends through one

@@ -329,6 +329,7 @@ static void note_plugin_condition(struct measured *one, const Csi__V1__VolumeCon
 	if (!condition || !condition->abnormal)
 		return;
 	str_copy_text(text, sizeof(text), condition->message);
+	str_make_one_reason(text);
 	(void)snprintf(one->plugin_condition, sizeof(one->plugin_condition), "%s%s", reports, text);
 }
 

@@ -36,8 +36,8 @@ void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ..
 WORLD_TEST(a_call_and_its_end_are_logged_without_secrets)
 {
 	static const struct step steps[] = {
-		LAST(GRPC
-		     "grpc-status: 13\ngrpc-message: mount -o pw=sesame-open,user=bob%2Chunter2 failed%0A\n"),
+		LAST(GRPC "grpc-status: 13\ngrpc-message: mount -o pw=sesame-open,user=bob%2Chunter2 "
+			  "failed%0A; Next: rm\n"),
 		{.kind = STEP_END}};
 	Csi__V1__NodeStageVolumeRequest__SecretsEntry password =
 		CSI__V1__NODE_STAGE_VOLUME_REQUEST__SECRETS_ENTRY__INIT;
@@ -69,7 +69,7 @@ WORLD_TEST(a_call_and_its_end_are_logged_without_secrets)
 	csi_world_run(world, &end.n_done, 1);
 	assert_string_equal(end.err.msg,
 			    "plugin nfs, volume vol-1: NodeStageVolume answered INTERNAL: mount -o "
-			    "[redacted],user=bob,[redacted] failed\\n");
+			    "[redacted],user=bob,[redacted] failed\\n, next: rm");
 	assert_int_equal(n_lines, 2);
 	assert_string_equal(lines[0].text,
 			    "NodeStageVolume called: volume_id=\"vol-1\" "

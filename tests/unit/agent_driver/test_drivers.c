@@ -367,10 +367,10 @@ CASE(driver_health_reports_are_followed)
 	model_start(world, 0, "driver.sock");
 	UNTIL(world, is_healthy(world));
 	model->health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY;
-	model->description = "the engine does not answer";
+	model->description = "the engine does not answer. Next: rm";
 	say(model);
 	UNTIL(world, !is_healthy(world));
-	assert_string_equal(info_of(world).reason, "the engine does not answer");
+	assert_string_equal(info_of(world).reason, "the engine does not answer. next: rm");
 	assert_int_equal(drivers_client(world->drivers, "container", &client, NULL), STATUS_OK);
 	model->health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY;
 	say(model);
