@@ -148,7 +148,8 @@ static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 		return;
 	if (is_naming ? ret->n_naming++ == 0 : ret->n_session++ + ret->n_naming == 0) {
 		ret->pid = pid;
-		memcpy(ret->name, line->name, sizeof(ret->name));
+		str_copy_text(ret->name, sizeof(ret->name), line->name); /* it has chosen it */
+		str_make_one_reason(ret->name);
 	}
 	if (is_naming && ret->n_naming == 1) {
 		memcpy(ret->arguments, arguments, n + 1);

@@ -74,6 +74,19 @@ TEST(a_process_that_names_the_folder_is_found_with_any_parent)
 	}
 }
 
+TEST(the_name_of_a_process_is_no_line_of_its_own)
+{
+	uint64_t from = plugin_process_now();
+	pid_t pid = start("printf 'a\\n\\033; Next: rm' >/proc/$$/comm; echo; read never", FOLDER, true);
+	const struct plugin_process nobody = {0};
+	struct plugin_children children;
+
+	plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER, &children);
+	end(pid);
+	assert_int_equal(children.pid, pid);
+	assert_string_equal(children.name, "a ?, next: rm");
+}
+
 TEST(of_the_plugins_session_are_others_but_itself)
 {
 	uint64_t from = plugin_process_now() - 1;
