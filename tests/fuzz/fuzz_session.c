@@ -44,6 +44,7 @@ static struct {
 static struct server *server;
 
 const struct rpc_peer *__wrap_rpc_call_peer(const struct rpc_call *call);
+const struct rpc_peer *__wrap_rpc_call_vouching_peer(const struct rpc_call *call);
 const char *__wrap_rpc_call_token(const struct rpc_call *call);
 void __wrap_rpc_call_set_data(struct rpc_call *call, void *data);
 void *__wrap_rpc_call_data(const struct rpc_call *call);
@@ -53,6 +54,11 @@ enum status __wrap_rpc_call_send(struct rpc_call *call, const ProtobufCMessage *
 const struct rpc_peer *__wrap_rpc_call_peer(const struct rpc_call *call)
 {
 	return &fake.peer;
+}
+
+const struct rpc_peer *__wrap_rpc_call_vouching_peer(const struct rpc_call *call)
+{
+	return NULL;
 }
 
 const char *__wrap_rpc_call_token(const struct rpc_call *call)
