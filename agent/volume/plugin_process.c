@@ -136,6 +136,13 @@ static bool is_of(const struct look *look, pid_t pid, const struct stat_line *li
 	       line->since <= look->to;
 }
 
+/* The process has chosen it. */
+static void take_name(const struct stat_line *line, struct plugin_children *ret)
+{
+	str_copy_text(ret->name, sizeof(ret->name), line->name);
+	str_make_one_reason(ret->name);
+}
+
 static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 {
 	const struct plugin_process *plugin = &look->plugin;
@@ -148,8 +155,7 @@ static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 		return;
 	if (is_naming ? ret->n_naming++ == 0 : ret->n_session++ + ret->n_naming == 0) {
 		ret->pid = pid;
-		str_copy_text(ret->name, sizeof(ret->name), line->name); /* it has chosen it */
-		str_make_one_reason(ret->name);
+		take_name(line, ret);
 	}
 	if (is_naming && ret->n_naming == 1) {
 		memcpy(ret->arguments, arguments, n + 1);
@@ -254,5 +260,5 @@ void plugin_process_children(const struct plugin_process *plugin, uint64_t from,
 	if (look)
 		look_free(look);
 	if (ret->is_unfinished && read_stat(ret->pid, &line))
-		memcpy(ret->name, line.name, sizeof(ret->name));
+		take_name(&line, ret);
 }

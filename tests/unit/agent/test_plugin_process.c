@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define FOLDER "/run/nobody/stage/volume-of-this-test"
+#define FOLDER "/run/no_plugin/stage/volume-of-this-test"
 
 /* A process that stays, in a session of its own if it is to; until its arguments are to be seen. */
 static pid_t start(const char *command, const char *argument, bool has_session)
@@ -49,14 +49,14 @@ static void end(pid_t pid)
 TEST(a_process_that_names_the_folder_is_found_with_any_parent)
 {
 	static const char *const arguments[] = {FOLDER, FOLDER "/rw-publish", "target=" FOLDER "/staging,x"};
-	const struct plugin_process nobody = {0};
+	const struct plugin_process no_plugin = {0};
 	uint64_t from = plugin_process_now();
 	struct plugin_children children;
 
 	for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
 		pid_t pid = start("echo; read never", arguments[i], true);
 
-		plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER, &children);
+		plugin_process_children(&no_plugin, from - 1, UINT64_MAX, FOLDER, &children);
 		assert_int_equal(children.n_naming, 1);
 		assert_int_equal(children.n_session, 0);
 		assert_int_equal(children.pid, pid);
@@ -64,12 +64,13 @@ TEST(a_process_that_names_the_folder_is_found_with_any_parent)
 		assert_non_null(memmem(children.arguments, children.n_arguments, FOLDER, strlen(FOLDER)));
 		assert_int_equal(children.arguments[children.n_arguments - 1], '\0');
 		/* another time, and another volume */
-		plugin_process_children(&nobody, plugin_process_now() + 100, UINT64_MAX, FOLDER, &children);
+		plugin_process_children(&no_plugin, plugin_process_now() + 100, UINT64_MAX, FOLDER,
+					&children);
 		assert_int_equal(children.n_naming, 0);
-		plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER "2", &children);
+		plugin_process_children(&no_plugin, from - 1, UINT64_MAX, FOLDER "2", &children);
 		assert_int_equal(children.n_naming, 0);
 		end(pid);
-		plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER, &children);
+		plugin_process_children(&no_plugin, from - 1, UINT64_MAX, FOLDER, &children);
 		assert_int_equal(children.n_naming, 0);
 	}
 }
@@ -78,10 +79,10 @@ TEST(the_name_of_a_process_is_no_line_of_its_own)
 {
 	uint64_t from = plugin_process_now();
 	pid_t pid = start("printf 'a\\n\\033; Next: rm' >/proc/$$/comm; echo; read never", FOLDER, true);
-	const struct plugin_process nobody = {0};
+	const struct plugin_process no_plugin = {0};
 	struct plugin_children children;
 
-	plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER, &children);
+	plugin_process_children(&no_plugin, from - 1, UINT64_MAX, FOLDER, &children);
 	end(pid);
 	assert_int_equal(children.pid, pid);
 	assert_string_equal(children.name, "a ?, next: rm");
@@ -119,7 +120,7 @@ TEST(an_ended_process_is_not_alive)
 	other.since++; /* the pid is somebody else's by now */
 	assert_false(plugin_process_is_alive(&other));
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	WAIT_UNTIL(!plugin_process_is_alive(&plugin)); /* nobody has waited for it */
+	WAIT_UNTIL(!plugin_process_is_alive(&plugin)); /* no_plugin has waited for it */
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_false(plugin_process_is_alive(&plugin));
 	assert_int_equal(plugin_process_find(pid).pid, 0);
@@ -171,7 +172,7 @@ static int look_through_a_proc_of_its_own(void)
 		{"/proc/78/stat", true}, /* cannot be read (EISDIR), as with hidepid=noaccess or SELinux
 					    (EACCES) */
 	};
-	const struct plugin_process nobody = {0};
+	const struct plugin_process no_plugin = {0};
 	struct plugin_children children;
 
 	if (!take_proc())
@@ -179,7 +180,7 @@ static int look_through_a_proc_of_its_own(void)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (mkdir(rows[i].folder, 0700) < 0)
 			return __LINE__;
-		plugin_process_children(&nobody, 0, UINT64_MAX, FOLDER, &children);
+		plugin_process_children(&no_plugin, 0, UINT64_MAX, FOLDER, &children);
 		if (children.is_partial != rows[i].is_partial || children.n_naming != 0)
 			return (int)i + 1;
 	}
@@ -191,10 +192,10 @@ static int look_through_a_proc_of_its_own(void)
 
 TEST(a_proc_that_hides_processes_is_noticed)
 {
-	const struct plugin_process nobody = {0};
+	const struct plugin_process no_plugin = {0};
 	struct plugin_children children;
 
-	plugin_process_children(&nobody, 0, UINT64_MAX, FOLDER, &children);
+	plugin_process_children(&no_plugin, 0, UINT64_MAX, FOLDER, &children);
 	assert_false(children.is_partial);
 	assert_int_equal(in_child(look_through_a_proc_of_its_own), 0);
 }
@@ -218,24 +219,25 @@ static bool add_silent(int since)
 	stat = fopen(path, "we");
 	if (!stat)
 		return false;
-	(void)fprintf(stat, "%d (silent) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0\n", SILENT + since,
-		      since);
+	(void)fprintf(stat, "%d (silent; Next: x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0\n",
+		      SILENT + since, since);
 	return fclose(stat) == 0;
 }
 
 static uint64_t timed_look(uint64_t from, uint64_t to, struct plugin_children *ret)
 {
-	const struct plugin_process nobody = {0};
+	const struct plugin_process no_plugin = {0};
 	uint64_t before = clock_monotonic_us();
 
-	plugin_process_children(&nobody, from, to, FOLDER, ret);
+	plugin_process_children(&no_plugin, from, to, FOLDER, ret);
 	return (clock_monotonic_us() - before) / USEC_PER_MSEC;
 }
 
 static bool is_silent(const struct plugin_children *children, int since)
 {
 	return children->is_unfinished && children->pid == SILENT + since &&
-	       str_eq(children->name, "silent") && children->n_naming == 0;
+	       str_starts_with(children->name, "silent") && !strstr(children->name, "; ") &&
+	       !strstr(children->name, "Next: ") && children->n_naming == 0;
 }
 
 /* Answers the reader that waits, and from then on each. */
