@@ -152,10 +152,10 @@ static enum status check_plugin(const struct admission *in, struct error *err)
 
 static const struct claim *find_own(const struct admission *in)
 {
+	/* the node, too: it may report a claim for the allocation of another one */
 	for (size_t i = 0; i < in->n_claims; i++)
 		if (str_eq(in->claims[i]->allocation_id, in->alloc->id) &&
-		    str_eq(in->claims[i]->node_id,
-			   in->node->id) && /* a node may report others' allocations */
+		    str_eq(in->claims[i]->node_id, in->node->id) &&
 		    str_eq(in->claims[i]->volume_id, in->volume->id) &&
 		    str_eq(in->claims[i]->namespace, in->volume->namespace))
 			return in->claims[i];

@@ -28,8 +28,8 @@ struct admission {
 };
 
 /** Check in the order of design 4.2: volume exists, allocation exists and is for this node and asks for the
- * volume, attachment mode agrees, access mode is one the volume has, the same claim already held, plugin
- * schedulable, free claim for the mode.
+ * volume, its modes are a capability of the volume, the same claim already held, plugin schedulable, free
+ * claim for the modes.
  *
  * STATUS_OK: grant it. STATUS_ALREADY_EXISTS: the allocation already holds it, @ret_same is that claim
  * (borrowed from @claims), nothing changes. Else refused: STATUS_NOT_FOUND, STATUS_PERMISSION_DENIED (not

@@ -39,7 +39,7 @@ enum status held_twice_check_end(struct claim_entry *entry, struct error *err);
 enum status held_twice_take(struct session *session, const char *claim_id, struct error *err);
 
 /** Could @claim, which the state does not have, have been granted? An allocation that is no adopted one asks
- * for it, and no claim of another one excludes it. */
+ * for it, its volume offers its modes, and no claim of another allocation excludes it. */
 enum status held_twice_admit(struct server *server, const struct claim *claim, struct error *err);
 
 /** The same for a claim that its node shows without a ticket, after its first report of an epoch. As each

@@ -40,8 +40,8 @@ enum restore_storage {
 };
 
 /** Does @ticket prove @claim by itself? Then sets in @claim the fields of the ticket, which are more reliable
- * than the report, and @ret. Costs a verification; one for each key that the
- * server had if it proves nothing. */
+ * than the report, and @ret. Costs one verification; if it proves nothing, one for each key that the server
+ * had. */
 bool restore_proof_by_ticket(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
 			     enum restore_storage *ret);
 

@@ -15,7 +15,7 @@
 #define INVENTED "0189dead-0000-7000-8000-000000000001"
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 
-/* n1 holds db by a claim for @alloc, which others have or nobody knows. */
+/* n1 holds db by a claim for @alloc, which is another node's or unknown. */
 static struct claim lie_for(const char *alloc, const char *plugin, enum access_mode access)
 {
 	struct claim lie = {.mode = CLAIM_WRITE,
@@ -34,7 +34,7 @@ static struct claim lie_for(const char *alloc, const char *plugin, enum access_m
 	return lie;
 }
 
-/* In a new epoch, n1 names a ticket key that nobody has. */
+/* In a new epoch, n1 names an unknown ticket key. */
 static void restore_with_an_unknown_key(struct fixture *f, struct backup *backup)
 {
 	static uint8_t no_such_key[TICKET_KEY_ID_SIZE] = {1, 2, 3, 4};
