@@ -70,15 +70,16 @@ static bool is_to_run(const struct alloc_entry *entry)
 	return entry->alloc.desired_status == DESIRED_RUN && !alloc_is_client_terminal(&entry->alloc);
 }
 
-/* While one version is replaced by another, two allocations run the plugin on one node. */
-static bool is_first_runner(const struct plugin_entry *plugin, const struct alloc_entry *entry)
+/* Notes in each node which allocation counts there, the last in their order: while one version is replaced by
+ * another, two run the plugin. */
+static void choose_runners(struct plugin_entry *plugin)
 {
-	const struct alloc_entry *other;
+	struct plugin_runner *runner;
 
-	LIST_FOREACH (other, &entry->node->allocs, of_node)
-		if (alloc_entry_runs(other, plugin) && is_to_run(other))
-			return other == entry;
-	return false;
+	for (runner = state_plugin_runner_from(plugin, "", ""); runner;
+	     runner = state_plugin_runner_next(runner))
+		if (is_to_run(runner->alloc))
+			runner->alloc->node->counted = runner;
 }
 
 /* Adds plugins that allocations must run and their nodes do not report, and members of jobs without an
@@ -89,15 +90,17 @@ static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
 
 	ret->nodes_expected += plugin->nodes_wanted;
 	ret->controllers_expected += plugin->controllers_wanted;
+	choose_runners(plugin);
 	for (runner = state_plugin_runner_from(plugin, "", ""); runner;
 	     runner = state_plugin_runner_next(runner)) {
-		const struct alloc_entry *entry = runner->alloc;
+		struct node_entry *node = runner->alloc->node;
 		const struct csi_plugin *runs = plugin_runner_plugin(runner);
 		const struct instance_entry *instance = NULL;
 
-		if (!is_first_runner(plugin, entry))
+		if (node->counted != runner)
 			continue;
-		LIST_FOREACH (instance, &entry->node->instances, of_node)
+		node->counted = NULL;
+		LIST_FOREACH (instance, &node->instances, of_node)
 			if (instance->plugin == plugin)
 				break;
 		ret->nodes_expected +=
@@ -184,10 +187,12 @@ void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, 
 {
 	struct plugin_offer *offer = offer_for(plugin, volume);
 
+	if (!offer && volume->type == VOLUME_CSI) {
+		plugin_summarize_all(plugin, ret); /* no node reports it */
+		return;
+	}
 	if (!offer) {
 		*ret = (struct plugin_summary){.modify_index = plugin->modify_index};
-		if (volume->type == VOLUME_CSI)
-			add_runners(plugin, ret);
 		return;
 	}
 	if (!offer->is_fresh) {

@@ -210,6 +210,7 @@ struct node_entry {
 	int64_t certificate_warned_ms;	      /* the expiry that was recorded; not stored */
 	struct session *session;	      /* borrowed; NULL: not connected. Set by state_set_session() */
 	const struct rpc_call *session_call;  /* of it; borrowed, valid as long as it is connected */
+	const struct plugin_runner *counted;  /* of plugins.c; not NULL only while it counts a plugin */
 	struct message_list *drivers;	      /* NodeDriver, from its last report; not stored */
 	size_t n_live;			      /* claims that are not freed */
 	size_t n_allocs;		      /* in the tree above */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cost of lists of a node: looks are counted, not timed. */
+/* The cost of lists of a node, and of counts of a plugin: looks are counted, not timed. */
 
 #include "asks.h"
 #include "cluster.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "plugin/plugins.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -14,7 +15,7 @@
 enum { MANY = 1000, OWN = 200 };
 
 static size_t looks; /* at claims, and at whether allocations have ended */
-static size_t steps; /* of walks over allocations by namespace and id */
+static size_t steps; /* of walks over allocations by namespace and id, and over runners of a plugin */
 
 struct alloc_entry *__real_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
 struct alloc_entry *__wrap_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
@@ -49,6 +50,22 @@ bool __wrap_claim_is_live(const struct claim *claim)
 {
 	looks++;
 	return __real_claim_is_live(claim);
+}
+
+struct plugin_runner *__real_state_plugin_runner_next(struct plugin_runner *runner);
+struct plugin_runner *__wrap_state_plugin_runner_next(struct plugin_runner *runner);
+struct plugin_runner *__wrap_state_plugin_runner_next(struct plugin_runner *runner)
+{
+	steps++;
+	return __real_state_plugin_runner_next(runner);
+}
+
+bool __real_alloc_entry_runs(const struct alloc_entry *entry, const struct plugin_entry *plugin);
+bool __wrap_alloc_entry_runs(const struct alloc_entry *entry, const struct plugin_entry *plugin);
+bool __wrap_alloc_entry_runs(const struct alloc_entry *entry, const struct plugin_entry *plugin)
+{
+	looks++;
+	return __real_alloc_entry_runs(entry, plugin);
 }
 
 /* Node n1 has a claim on a volume, in namespace default for the first @n_own of them. */
@@ -170,4 +187,34 @@ CLUSTER_TEST(a_placement_looks_at_no_allocation_that_ended)
 		STATUS_FAILED_PRECONDITION);
 	assert_contains(err.msg, "no node can take it");
 	assert_in_range(looks, 0, 100);
+}
+
+/* Allocations of node n1 run the plugin; the newer half of them is to stop. */
+static void put_runners(struct fixture *f)
+{
+	struct csi_plugin plugin = {.id = "ebs", .type = CSI_PLUGIN_NODE};
+	struct alloc alloc = ROW(.namespace = NAMESPACE_DEFAULT, .name = "ebs", .node_id = "n1",
+				 .plugins = &plugin, .n_plugins = 1, .client_status = CLIENT_RUNNING);
+
+	for (unsigned int i = 0; i < MANY; i++) {
+		(void)str_format(alloc.id, sizeof(alloc.id), "01890000-0000-7000-8000-%012u", i);
+		alloc.desired_status = i < MANY / 2 ? DESIRED_RUN : DESIRED_STOP;
+		assert_int_equal(state_put_alloc(&f->server->state, &alloc, NULL), STATUS_OK);
+	}
+}
+
+CLUSTER_TEST(a_count_of_a_plugin_looks_at_each_allocation_that_runs_it_a_few_times)
+{
+	static const struct volume volume = {.type = VOLUME_CSI, .plugin_id = "ebs"};
+	struct plugin_entry *plugin;
+	struct plugin_summary summary;
+
+	put_runners(f);
+	plugin = state_plugin(&f->server->state, "ebs");
+	looks = steps = 0;
+	for (int i = 0; i < 10; i++) { /* of as many volumes; no node reports the plugin */
+		plugin_summarize(plugin, &volume, &summary);
+		assert_int_equal(summary.nodes_expected, 1);
+	}
+	assert_in_range(looks + steps, MANY, 4 * MANY);
 }
