@@ -116,17 +116,13 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err)
 {
 	const struct claim_entry *entry;
-	enum status status = STATUS_OK;
 
 	if (volume->n_rivals == 0)
 		return STATUS_OK;
-	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		if (claim_is_live(&entry->claim))
-			status = held_twice_check_repeat(volume, &entry->claim, err);
-		if (status != STATUS_OK)
-			break;
-	}
-	return status;
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (entry->n_rivals > 0)
+			return held_twice_check_repeat(volume, &entry->claim, err);
+	return STATUS_OK;
 }
 
 /* It is as if the work had just ended. The evidence that is refuted stays to be seen until there is another.

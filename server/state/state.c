@@ -899,24 +899,28 @@ static size_t count_others(const struct volume_entry *volume, int crowd)
 	return n;
 }
 
-/* Counts live claims of the volume that its access modes exclude together with @claim, of the entry @own,
- * which is in no crowd yet. They are not walked if all are of its crowd. */
-static size_t count_rivals_of(const struct claim_entry *own, const struct claim *claim)
+/* Counts @own as @claim among the claims that exclude it, and these with it. It is in no crowd yet; claims
+ * are not walked if all are of its crowd, or it had no rival. */
+static void count_rivals(struct claim_entry *own, const struct claim *claim, int change)
 {
-	const struct claim_entry *entry;
+	struct claim_entry *entry;
 	int crowd = crowd_of(claim);
-	size_t n = 0;
 
-	if (!claim_is_live(claim) || (crowd > 0 && count_others(own->volume, crowd) == 0))
-		return 0;
-	LIST_FOREACH (entry, &own->volume->claims, of_volume)
-		n += entry != own && claim_is_live(&entry->claim) &&
-		     admission_are_rivals(&entry->claim, claim);
-	return n;
+	if (!claim_is_live(claim) || (crowd > 0 && count_others(own->volume, crowd) == 0) ||
+	    (change < 0 && own->n_rivals == 0))
+		return;
+	LIST_FOREACH (entry, &own->volume->claims, of_volume) {
+		if (entry == own || !claim_is_live(&entry->claim) ||
+		    !admission_are_rivals(&entry->claim, claim))
+			continue;
+		entry->n_rivals += (uint32_t)change;
+		own->n_rivals += (uint32_t)change;
+		own->volume->n_rivals += (size_t)change;
+	}
 }
 
 /* @change 1: the entry becomes @claim, -1: it ceases to be */
-static void count_held_twice(struct state *state, const struct claim_entry *entry, const struct claim *claim,
+static void count_held_twice(struct state *state, struct claim_entry *entry, const struct claim *claim,
 			     int change)
 {
 	struct volume_entry *volume = entry->volume;
@@ -926,7 +930,7 @@ static void count_held_twice(struct state *state, const struct claim_entry *entr
 		volume->n_was_freed += (size_t)change;
 	if (change < 0)
 		volume->n_crowd[crowd_of(claim)] -= claim_is_live(claim);
-	volume->n_rivals += (size_t)change * count_rivals_of(entry, claim);
+	count_rivals(entry, claim, change);
 	if (change > 0)
 		volume->n_crowd[crowd_of(claim)] += claim_is_live(claim);
 	state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;

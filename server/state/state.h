@@ -51,9 +51,9 @@ RB_HEAD(runner_tree, plugin_runner);
 /* The work on a claim, in memory only; of release.c and grant.c. */
 struct claim_work {
 	enum claim_state state;	      /* that it is about */
+	uint32_t n_grants;	      /* calls of the node for it that wait for the controller */
 	sd_event_source *timer;	      /* owned; the next try */
 	struct backoff backoff;	      /* in that state */
-	uint32_t n_grants;	      /* calls of the node for it that wait for the controller */
 	struct ticket_ahead *ticket;  /* owned; being signed for the call that made the claim; NULL: no such
 				       * ticket */
 	bool is_asked;		      /* the controller, to detach: the call is queued or is in flight */
@@ -80,6 +80,7 @@ struct claim_entry {
 	struct server *server;	     /* borrowed */
 	struct claim_work work;
 	uint32_t n_pending; /* changes of it that are not durable */
+	uint32_t n_rivals;  /* live claims of its volume that exclude it, see admission_are_rivals() */
 	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was ordered to stop
 			     */
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
@@ -89,7 +90,7 @@ struct claim_entry {
 	struct claim_usage *usage; /* owned; NULL: not known, see usage_index.h */
 };
 
-/* Kinds of claims of which any number are compatible, see count_rivals_of(); 0: others. */
+/* Kinds of claims of which any number are compatible, see count_rivals(); 0: others. */
 #define CLAIM_CROWDS (1 + 2 * (int)ATTACHMENT_MODE_N)
 
 struct volume_entry {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cost of lists of a node, and of counts of a plugin: looks are counted, not timed. */
+/* The cost of lists of a node, of counts of a plugin and of a volume's claims: looks are counted, not timed.
+ */
 
 #include "asks.h"
 #include "cluster.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "claim/held_twice.h"
 #include "plugin/plugins.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
@@ -14,7 +16,7 @@
 
 enum { MANY = 1000, OWN = 200 };
 
-static size_t looks; /* at claims, and at whether allocations have ended */
+static size_t looks; /* at claims and pairs of them, and at whether allocations have ended */
 static size_t steps; /* of walks over allocations by namespace and id, and over runners of a plugin */
 
 struct alloc_entry *__real_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
@@ -50,6 +52,14 @@ bool __wrap_claim_is_live(const struct claim *claim)
 {
 	looks++;
 	return __real_claim_is_live(claim);
+}
+
+bool __real_admission_are_rivals(const struct claim *a, const struct claim *b);
+bool __wrap_admission_are_rivals(const struct claim *a, const struct claim *b);
+bool __wrap_admission_are_rivals(const struct claim *a, const struct claim *b)
+{
+	looks++;
+	return __real_admission_are_rivals(a, b);
 }
 
 struct plugin_runner *__real_state_plugin_runner_next(struct plugin_runner *runner);
@@ -217,4 +227,26 @@ CLUSTER_TEST(a_count_of_a_plugin_looks_at_each_allocation_that_runs_it_a_few_tim
 		assert_int_equal(summary.nodes_expected, 1);
 	}
 	assert_in_range(looks + steps, MANY, 4 * MANY);
+}
+
+CLUSTER_TEST(the_two_rivals_among_many_claims_of_a_volume_are_found_by_a_few_looks_at_each)
+{
+	struct volume volume = ROW(.namespace = NAMESPACE_DEFAULT, .id = "db", .type = VOLUME_NATIVE,
+				   .plugin_id = "native", .name = "db", .profile = "scratch");
+	struct claim claim = ROW(.namespace = NAMESPACE_DEFAULT, .volume_id = "db", .state = CLAIM_TAKEN,
+				 .node_id = "n1", .plugin_id = "native", .allocation_id = ALLOC_1,
+				 .attachment_mode = ATTACHMENT_FILE_SYSTEM);
+	struct error err;
+
+	assert_int_equal(state_put_volume(&f->server->state, &volume, NULL), STATUS_OK);
+	for (unsigned int i = 0; i < MANY; i++) { /* the newest ones are first in the list */
+		claim.access_mode = i < 2 ? MULTI_NODE_SINGLE_WRITER : MULTI_NODE_READER_ONLY;
+		claim.mode = i < 2 ? CLAIM_WRITE : CLAIM_READ;
+		(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-9000-%012u", i);
+		assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+	}
+	looks = 0;
+	assert_error(held_twice_check_rivals(state_volume(&f->server->state, NAMESPACE_DEFAULT, "db"), &err),
+		     STATUS_UNAVAILABLE, err, "held twice: node n1");
+	assert_in_range(looks, 1, 2 * MANY);
 }

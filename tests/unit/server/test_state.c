@@ -168,10 +168,13 @@ TEST(rivals_are_counted_from_both_sides)
 		assert_int_equal(state_put_claim(&world, &claims[1 - first], NULL), STATUS_OK);
 		entry = state_volume(&world, "default", "db");
 		assert_int_equal(entry->n_rivals, cases[i / 4].n);
+		for (int k = 0; k < 2; k++)
+			assert_int_equal(state_claim(&world, claims[k].id)->n_rivals, cases[i / 4].n);
 		assert_int_equal(world.n_volumes_held_twice, cases[i / 4].n);
 		claims[gone].state = CLAIM_FREED;
 		assert_int_equal(state_put_claim(&world, &claims[gone], NULL), STATUS_OK);
 		assert_int_equal(entry->n_rivals, 0);
+		assert_int_equal(state_claim(&world, claims[1 - gone].id)->n_rivals, 0);
 		state_delete_claim(&world, state_claim(&world, claims[1 - gone].id));
 		assert_int_equal(entry->n_rivals, 0);
 		assert_int_equal(world.n_volumes_held_twice, 0);
