@@ -93,6 +93,7 @@ struct claim {
 	bool adopted;	     /* learned from its node after a restore */
 	bool storage_proven; /* adopted: external_id is that of its ticket, or of the server's own record */
 	bool storage_digest; /* adopted: external_id is the digest in its ticket, of an id that is unknown */
+	bool renamed;	     /* adopted: its node knows it by an id that another node's claim has */
 	bool was_freed;	     /* before its node reported that it still has it mounted: see held_twice.h */
 	bool other_machine;  /* its node is another machine since then: a new boot of that one proves nothing
 			      */

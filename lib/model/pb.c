@@ -179,6 +179,7 @@ static const struct field_map claim_fields[] = {
 	NUMBER(struct claim, adopted),
 	NUMBER(struct claim, storage_proven),
 	NUMBER(struct claim, storage_digest),
+	NUMBER(struct claim, renamed),
 	NUMBER(struct claim, was_freed),
 	NUMBER(struct claim, fence_asked),
 	ENUM(struct claim, detach_evidence, EVIDENCE_N),

@@ -164,9 +164,6 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 	struct claim claim;
 
 	TRY(session_find_claim(session, claim_id, &entry, err));
-	if (entry && !str_eq(entry->claim.node_id, session->node_id))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", entry->id,
-				 session->node_id);
 	/* a mount of another boot is gone; of a claim that is not known the node has to report */
 	if (!entry || claim_is_live(&entry->claim) || !str_eq(entry->claim.boot_id, session->boot_id))
 		return STATUS_OK;

@@ -343,12 +343,9 @@ static bool must_report_without_plugin(struct claim_entry *entry)
 	return true;
 }
 
-static enum status check_receipt(const struct session *session, const struct claim *claim,
-				 const Holdfast__V1__ClaimReceipt *receipt, struct error *err)
+static enum status check_receipt(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
+				 struct error *err)
 {
-	if (!str_eq(claim->node_id, session->node_id))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", claim->id,
-				 session->node_id);
 	if (!str_eq(claim->boot_id, receipt->boot_id) || claim->generation != receipt->generation)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the receipt for claim %s is of another boot or generation", claim->id);
@@ -387,7 +384,7 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	 * report has it */
 	if (!entry)
 		return session_commit(session, &change, ack, receipt->claim_id, err);
-	TRY(check_receipt(session, &entry->claim, receipt, err));
+	TRY(check_receipt(&entry->claim, receipt, err));
 	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* another machine has it */
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	receipt_event(entry, receipt, detail, &event, err);

@@ -240,6 +240,20 @@ void session_pay_search(struct session *session, uint64_t start_us)
 		node->searches.rate.paid_us += SESSION_SEARCH_SHARE * (clock_monotonic_us() - start_us);
 }
 
+/* After a restore another node may have an id that this one names: that is on record, and it is no claim of
+ * this node. */
+static struct claim_entry *own_claim(struct session *session, struct claim_entry *entry)
+{
+	struct error err;
+
+	if (!entry || str_eq(entry->claim.node_id, session->node_id))
+		return entry;
+	(void)error_set(&err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", entry->id,
+			session->node_id);
+	audit_refused(session->server, session->call, "Nodes.Session: claim", NULL, &err);
+	return NULL;
+}
+
 /* The event loop waits for the store meanwhile: a node pays by the time of its searches. */
 enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,
 			       struct error *err)
@@ -251,8 +265,10 @@ enum status session_find_claim(struct session *session, const char *id, struct c
 	enum status status;
 
 	*ret = state_claim(&server->state, id);
-	if (*ret)
+	if (*ret) {
+		*ret = own_claim(session, *ret);
 		return STATUS_OK;
+	}
 	if (node && !rate_take_counted(&node->searches, 1, SESSION_SEARCH_BURST_US, start_us, more))
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -261,6 +277,7 @@ enum status session_find_claim(struct session *session, const char *id, struct c
 			session->node_id,
 			SESSION_SEARCH_BURST_US / SESSION_SEARCH_SHARE / (int)USEC_PER_MSEC);
 	status = search_claim(session, id, ret, err);
+	*ret = own_claim(session, *ret);
 	session_pay_search(session, start_us);
 	return status;
 }

@@ -110,7 +110,7 @@ size_t session_expiries(const struct server *server, struct session_expiry ret[s
 /** Begins to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
 
-/** freed_find() of a claim that the node names; may not find the freed claim of another node.
+/** freed_find() of a claim that the node names. @ret NULL: it is no claim of this node.
  * STATUS_RESOURCE_EXHAUSTED if it names too many that are not in memory: the claim is neither known nor
  * unknown then, and the session must end. */
 enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,

@@ -11,6 +11,7 @@
 #include "base/join.h"
 #include "base/rate_counted.h"
 #include "base/str.h"
+#include "base/uuid.h"
 #include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
@@ -529,12 +530,14 @@ static void warn_of_other_storage(const struct claim *claim)
 		claim->allocation_id);
 }
 
-/* Notes how the storage of an adopted claim is known. @known: the claim as the store has it, or NULL. */
+/* Notes how the storage of an adopted claim is known, and that it was renamed. @known: the claim as the store
+ * has it, or NULL. */
 static void set_storage(enum restore_storage storage, const struct claim *known, struct claim *claim)
 {
 	claim->storage_digest = known ? known->storage_digest : storage == RESTORE_STORAGE_DIGEST;
 	claim->storage_proven =
 		known ? known->storage_proven || !known->adopted : storage == RESTORE_STORAGE_PROVEN;
+	claim->renamed = known && known->renamed;
 }
 
 /* Stages the record of a claim that is adopted, or of which only the generation is. */
@@ -572,9 +575,6 @@ static enum status stage_made(struct server *server, const struct volume *made, 
 
 static enum status check_known(const struct claim *known, const struct claim *reported, struct error *err)
 {
-	if (!str_eq(known->node_id, reported->node_id))
-		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", reported->id,
-				 reported->node_id);
 	if (!str_eq(known->volume_id, reported->volume_id) ||
 	    !str_eq(known->namespace, reported->namespace) || !str_eq(known->boot_id, reported->boot_id) ||
 	    known->generation != reported->generation)
@@ -583,23 +583,43 @@ static enum status check_known(const struct claim *known, const struct claim *re
 	return STATUS_OK;
 }
 
-/* Store @claim; @made: with its volume, which is new or replaces another. NULL: the store has it. */
-static enum status epoch_store_claim(struct session *session, const struct volume *made,
-				     const struct claim *claim, struct error *err)
+/* Gives @claim another id if another node has its own: the first one to name an id must not lock out the
+ * other. @why: the reason for the audit; empty: it keeps its own. */
+static enum status choose_id(struct server *server, struct claim *claim, char why[static OBJECT_SIZE],
+			     struct error *err)
+{
+	struct claim_entry *known;
+
+	why[0] = '\0';
+	TRY(freed_find(server, claim->id, &known, err));
+	if (!known || str_eq(known->claim.node_id, claim->node_id))
+		return STATUS_OK;
+	(void)str_format(why, OBJECT_SIZE, "reported as claim %s, which node %s has: one of them lies",
+			 claim->id, known->claim.node_id);
+	claim->renamed = true;
+	return uuid_new(claim->id) < 0 ? error_set(err, STATUS_INTERNAL, 0, "cannot make an id for a claim")
+				       : STATUS_OK;
+}
+
+/* Stores @claim, maybe under another id; @made: with its volume, which is new or replaces another. NULL: the
+ * store has it. */
+static enum status epoch_store_claim(struct session *session, const struct volume *made, struct claim *claim,
+				     struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct claim_entry *known;
+	char why[OBJECT_SIZE];
 
 	if (made)
 		TRY(stage_made(server, made, &change, err));
 	TRY(pay_adoption(session, err));
-	TRY(freed_find(server, claim->id, &known, err)); /* of another node, see session_find_claim() */
-	if (known)
-		TRY(check_known(&known->claim, claim, err));
+	TRY(choose_id(server, claim, why, err));
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
-	audit_adoption(server, &change, claim, made ? "its volume, of this storage, was not known" : "");
+	audit_adoption(server, &change, claim,
+		       why[0] != '\0' ? why
+		       : made	      ? "its volume, of this storage, was not known"
+				      : "");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -868,6 +888,25 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 		       : adopt(session, reported, NULL, storage, err);
 }
 
+/* Finds the claim of the reported grant if it was adopted under another id. */
+static struct claim_entry *find_renamed(const struct session *session, const struct claim *reported)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+	struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &node->claims, of_node) {
+		const struct claim *claim = &entry->claim;
+
+		if (claim->renamed && claim_is_live(claim) && claim->generation == reported->generation &&
+		    str_eq(claim->volume_id, reported->volume_id) &&
+		    str_eq(claim->namespace, reported->namespace) &&
+		    str_eq(claim->allocation_id, reported->allocation_id) &&
+		    str_eq(claim->boot_id, reported->boot_id))
+			return entry;
+	}
+	return NULL;
+}
+
 static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,
 				const ProtobufCBinaryData *ticket, struct error *err)
 {
@@ -876,6 +915,7 @@ static enum status handle_claim(struct session *session, const Holdfast__V1__Cla
 
 	TRY(read_claim(session, from, &reported, err));
 	TRY(session_find_claim(session, reported.id, &known, err));
+	known = known ? known : find_renamed(session, &reported);
 	return known ? take_known(session, known, &reported, err)
 		     : take_unknown(session, &reported, ticket, err);
 }

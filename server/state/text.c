@@ -125,6 +125,7 @@ static const struct kv_column claim_columns[] = {
 	WORD("plugin_waiver", "plugin_waiver"),
 	FLAG("fence_asked", "fence_asked"),
 	FLAG("adopted", "adopted"),
+	FLAG("renamed", "renamed"),
 	FLAG("was_freed", "was_freed"),
 	NUMBER("attempts", "attempts"),
 	WORD("last_error", "last_error"),

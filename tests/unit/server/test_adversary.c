@@ -427,7 +427,7 @@ CLUSTER_TEST(no_node_message_changes_another_nodes_objects)
 	node = state_node(&f->server->state, "n1")->node;
 	for (int i = 0; i < 5; i++) {
 		Holdfast__V1__NodePlugin *none[1];
-		Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
+		Holdfast__V1__NodeReport report = V1(node_report, .epoch = 9); /* another was asked for */
 		struct claim after;
 
 		fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
@@ -437,6 +437,8 @@ CLUSTER_TEST(no_node_message_changes_another_nodes_objects)
 			break;
 		case 1:
 			fake_node_send_failed(&f->n2, &before, STATUS_INTERNAL, "busy");
+			settle(f); /* since the first one the server waits for a report */
+			fake_node_disconnect(&f->n2);
 			break;
 		case 2: /* refused alone */
 			fake_node_send_alloc(&f->n2, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
@@ -458,7 +460,7 @@ CLUSTER_TEST(no_node_message_changes_another_nodes_objects)
 			fake_node_disconnect(&f->n2);
 			break;
 		}
-		if (i < 4 && i != 2)
+		if (i == 0 || i == 3)
 			UNTIL(f, f->n2.closed);
 		UNTIL(f, !node_is_connected(state_node(&f->server->state, "n2")));
 		after = claim_of(f, ALLOC_1);
