@@ -94,7 +94,7 @@ static enum status check_held(const struct alloc_entry *entry, const struct volu
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim->claim.state <= CLAIM_TAKEN && str_eq(claim->claim.volume_id, request->source) &&
 		    str_eq(claim->claim.namespace, entry->alloc.namespace))
-			return held_twice_check_repeat(claim->volume, &claim->claim, err);
+			return held_twice_check_repeat(claim, err);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "allocation %s: volume %s is not claimed for it, and no task of it is started "
 			 "before that",

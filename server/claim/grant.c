@@ -100,7 +100,7 @@ static enum status check_again(struct server *server, const struct volume_entry 
 				 "volume %s: allocation %s holds by this name other storage than the volume "
 				 "has now, and gets no ticket for that; stop it: holdfast alloc stop %s",
 				 volume->volume.id, claim->allocation_id, claim->allocation_id);
-	TRY(held_twice_check_repeat(volume, claim, err));
+	TRY(held_twice_check_repeat(state_claim(&server->state, claim->id), err));
 	return node && server->check_not_fenced
 		       ? server->check_not_fenced(server, node, claim->plugin_id, err)
 		       : STATUS_OK;

@@ -6,6 +6,7 @@
 #include "access/audit.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/admission.h"
@@ -22,6 +23,7 @@
 enum {
 	HOLDER_SIZE = 256,
 	WHAT_SIZE = 768,
+	COMMAND_SIZE = 128,
 	/* ends of claims that were taken back before, and claims without a ticket: a machine was reverted */
 	AGAIN_FREE_PER_VOLUME = 8,
 	AGAIN_COST_US = 60000000, /* of those of a node beyond these: one a minute */
@@ -81,24 +83,40 @@ enum status held_twice_check(const struct volume_entry *volume, struct error *er
 			 entry->claim.node_id, volume->volume.id, NAMESPACE_OPTION(volume->namespace));
 }
 
-const struct claim *held_twice_rival(const struct volume_entry *volume, const struct claim *claim)
+static const struct claim_entry *find_rival(const struct claim_entry *own)
 {
-	const struct claim_entry *entry;
+	struct claim_entry *entry;
 
-	STORAGE_FOREACH_CLAIM (entry, volume)
-		if (claim_is_live(&entry->claim) && !str_eq(entry->id, claim->id) &&
-		    admission_are_rivals(&entry->claim, claim))
-			return &entry->claim;
+	if (own->n_rivals == 0 && storage_is_alone(own->volume))
+		return NULL;
+	STORAGE_FOREACH_CLAIM (entry, own->volume)
+		if (claim_is_live(&entry->claim) && entry != own &&
+		    admission_are_rivals(&entry->claim, &own->claim))
+			return entry;
 	return NULL;
 }
 
-/* The caller has not mounted it, or does not know that it has. */
-enum status held_twice_check_repeat(const struct volume_entry *volume, const struct claim *claim,
-				    struct error *err)
+/* Returns the command that ends @entry. If the server does not know its work, or has it at another node, the
+ * command shows the node: a stop would end the work of the other one. */
+static const char *end_command(const struct claim_entry *entry, char ret[static COMMAND_SIZE])
 {
-	const struct claim *rival = held_twice_rival(volume, claim);
+	const struct claim *claim = &entry->claim;
 
-	if (!rival)
+	if (state_alloc_of(&entry->server->state, claim))
+		(void)str_join(ret, COMMAND_SIZE, "holdfast alloc stop ", claim->allocation_id);
+	else
+		(void)str_join(ret, COMMAND_SIZE, "holdfast node status ", claim->node_id);
+	return ret;
+}
+
+/* The caller has not mounted it, or does not know that it has. */
+enum status held_twice_check_repeat(const struct claim_entry *entry, struct error *err)
+{
+	const struct claim_entry *other = find_rival(entry);
+	const struct claim *claim = &entry->claim;
+	char command[COMMAND_SIZE], other_command[COMMAND_SIZE];
+
+	if (!other)
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_UNAVAILABLE, 0,
@@ -106,11 +124,11 @@ enum status held_twice_check_repeat(const struct volume_entry *volume, const str
 		"), and node %s for allocation %s (generation %" PRIu64
 		"), though %s allows one of them. Both are kept, and neither is granted again before "
 		"the other is released: see which of them works, holdfast volume status %s%s%s --why, "
-		"then stop the other: holdfast alloc stop %s, or holdfast alloc stop %s",
-		claim->volume_id, claim->node_id, claim->allocation_id, claim->generation, rival->node_id,
-		rival->allocation_id, rival->generation, access_mode_name(claim->access_mode),
-		claim->volume_id, NAMESPACE_OPTION(claim->namespace), claim->allocation_id,
-		rival->allocation_id);
+		"then end the other: %s, or %s",
+		claim->volume_id, claim->node_id, claim->allocation_id, claim->generation,
+		other->claim.node_id, other->claim.allocation_id, other->claim.generation,
+		access_mode_name(claim->access_mode), claim->volume_id, NAMESPACE_OPTION(claim->namespace),
+		end_command(entry, command), end_command(other, other_command));
 }
 
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err)
@@ -121,7 +139,7 @@ enum status held_twice_check_rivals(const struct volume_entry *volume, struct er
 		return STATUS_OK;
 	LIST_FOREACH (entry, &volume->claims, of_volume)
 		if (entry->n_rivals > 0)
-			return held_twice_check_repeat(volume, &entry->claim, err);
+			return held_twice_check_repeat(entry, err);
 	return STATUS_OK;
 }
 

@@ -19,13 +19,9 @@ struct session;
 /** Do such claims permit a grant of @volume? STATUS_UNAVAILABLE names the holder and the way to end it. */
 enum status held_twice_check(const struct volume_entry *volume, struct error *err);
 
-/** Returns a live claim of @volume that excludes @claim; NULL if there is no such claim. */
-const struct claim *held_twice_rival(const struct volume_entry *volume, const struct claim *claim);
-
-/** May the node of @claim, which is live, be answered with it again? STATUS_UNAVAILABLE names its rival and
- * what ends it; @claim stays as it is. */
-enum status held_twice_check_repeat(const struct volume_entry *volume, const struct claim *claim,
-				    struct error *err);
+/** May the node of @entry, which is live, be answered with it again? STATUS_UNAVAILABLE names a claim of the
+ * storage that excludes it, and what ends either; @entry stays as it is. */
+enum status held_twice_check_repeat(const struct claim_entry *entry, struct error *err);
 
 /** Has @volume two live claims of which only one may be? STATUS_UNAVAILABLE names them and what ends it. */
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err);

@@ -634,7 +634,8 @@ static void missing_text(struct server *server, const char *namespace, const str
 	if (!volume || !wait->alloc_id)
 		return;
 	STORAGE_FOREACH_CLAIM (entry, volume)
-		if (claim_is_live(&entry->claim) && str_eq(entry->claim.allocation_id, wait->alloc_id)) {
+		if (claim_is_live(&entry->claim) && str_eq(entry->claim.allocation_id, wait->alloc_id) &&
+		    str_eq(entry->claim.node_id, wait->node_id)) {
 			struct holder holder = claim_holder(server, &entry->claim);
 
 			(void)explain_claim(&entry->claim, &holder, clock_realtime_ms(), ret);

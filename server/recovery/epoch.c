@@ -506,18 +506,14 @@ static enum claim_state state_for(struct server *server, const struct claim *cla
 }
 
 /* Both claims are kept: only an operator can decide which one is right. */
-static void warn_of_rivals(const struct volume_entry *volume, const struct claim *claim)
+static void warn_of_rivals(const struct claim_entry *entry)
 {
-	const struct claim *rival = held_twice_rival(volume, claim);
 	struct claim_log log;
+	struct error err;
 
-	if (!rival)
-		return;
-	log_ctx(LOG_ERR, claim_log(&log, claim, "epoch", LOG_EVENT_NONE, NULL),
-		"held twice: node %s has it for allocation %s, node %s for allocation %s, though %s allows "
-		"one of them; both are kept. Stop one: holdfast alloc stop ID",
-		claim->node_id, claim->allocation_id, rival->node_id, rival->allocation_id,
-		access_mode_name(claim->access_mode));
+	if (held_twice_check_repeat(entry, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, claim_log(&log, &entry->claim, "epoch", LOG_EVENT_NONE, &err),
+			"the claim is held, and so is another");
 }
 
 static void warn_of_other_storage(const struct claim *claim)
@@ -815,7 +811,7 @@ static enum status adopt(struct session *session, const struct claim *reported,
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
 	if (chosen.is_own && !chosen.is_made)
 		warn_of_other_storage(&claim);
-	warn_of_rivals(state_volume(&server->state, claim.namespace, claim.volume_id), &claim);
+	warn_of_rivals(adopted);
 	return STATUS_OK;
 }
 

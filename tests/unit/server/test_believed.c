@@ -50,14 +50,14 @@ static void report_the_lie(struct fixture *f, const struct alloc *alloc, const s
 	assert_non_null(state_claim(&f->server->state, lie->id));
 }
 
-/* n2 runs ALLOC_2 with db, which several nodes may write; n1 reports a claim for that allocation. */
-static void lie_about_work_of_n2(struct fixture *f, struct claim *ret_own)
+/* n2 runs ALLOC_2 with db; n1 reports a claim for that allocation. */
+static void lie_about_work_of_n2(struct fixture *f, enum access_mode access, struct claim *ret_own)
 {
 	struct backup backup = {0};
-	struct claim lie = lie_for(ALLOC_2, PLUGIN_NATIVE, MULTI_NODE_MULTI_WRITER);
+	struct claim lie = lie_for(ALLOC_2, PLUGIN_NATIVE, access);
 	struct alloc alloc;
 
-	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	f->access_mode = (Holdfast__V1__AccessMode)access;
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -78,7 +78,7 @@ CLUSTER_TEST(a_claim_for_an_allocation_of_another_node_is_released)
 	const struct alloc_entry *alloc;
 	struct claim own, granted;
 
-	lie_about_work_of_n2(f, &own);
+	lie_about_work_of_n2(f, MULTI_NODE_MULTI_WRITER, &own);
 	assert_int_equal(state_claim(&f->server->state, LIE)->claim.state, CLAIM_UNPUBLISHING);
 	alloc = state_alloc(&f->server->state, ALLOC_2);
 	assert_string_equal(LIST_FIRST(&alloc->claims)->id, own.id);
@@ -87,11 +87,25 @@ CLUSTER_TEST(a_claim_for_an_allocation_of_another_node_is_released)
 	assert_string_equal(granted.id, own.id);
 }
 
+/* To stop it would end the work of n2. */
+CLUSTER_TEST(the_work_that_another_node_lies_about_is_not_to_be_stopped)
+{
+	char command[] = "holdfast alloc stop " ALLOC_2 ", or holdfast node status n1";
+	struct claim own, granted;
+	struct error err;
+
+	lie_about_work_of_n2(f, SINGLE_NODE_WRITER, &own);
+	assert_error(claim_for(&f->n2, ALLOC_2, &granted, &err), STATUS_UNAVAILABLE, err, command);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "it was stolen", 0, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &granted, &err), STATUS_OK);
+}
+
 CLUSTER_TEST(evidence_for_a_claim_of_another_nodes_allocation_ends_no_work)
 {
 	struct claim own;
 
-	lie_about_work_of_n2(f, &own);
+	lie_about_work_of_n2(f, MULTI_NODE_MULTI_WRITER, &own);
 	lose(f, &f->n1);
 	assert_int_equal(attest(f, "n1", NULL, "switched off", 0, false, NULL, NULL), STATUS_OK);
 	settle(f);

@@ -6,7 +6,9 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
+#include "state/change.h"
 
 #include <string.h>
 
@@ -53,6 +55,49 @@ static void expect_unchanged(struct fixture *f, const struct submission *s, bool
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
+
+/* Node @liar holds db by a claim for the other node's allocation: a node may report that. */
+static void lie_about(struct fixture *f, const char *alloc_id, const char *liar)
+{
+	struct claim lie = claim_of(f, alloc_id);
+	struct claim_entry *own = state_claim(&f->server->state, lie.id);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct error err;
+
+	(void)str_copy(lie.id, sizeof(lie.id), "0189dead-0000-7000-8000-00000000000f");
+	(void)str_copy(lie.node_id, sizeof(lie.node_id), liar);
+	lie.state = CLAIM_UNPUBLISHING;
+	change_put_claim(&change, &lie);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, &err), STATUS_OK);
+	settle(f);
+	LIST_REMOVE(own, of_volume); /* as if the lie were older */
+	LIST_INSERT_HEAD(&own->volume->claims, own, of_volume);
+}
+
+/* It does not end with the member whose allocation it names. */
+CASE(a_claim_of_another_node_is_explained_as_that_nodes)
+{
+	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	struct submission s;
+	struct fake_node *node;
+	const char *liar;
+
+	connect_both(f);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+	node = f->n1.runs > 0 ? &f->n1 : &f->n2;
+	start_last(f, node);
+	liar = node == &f->n1 ? "node n2 for" : "node n1 for";
+	lie_about(f, node->last_run, node == &f->n1 ? "n2" : "n1");
+	s.alloc.mount_timeout_ms = 5000;
+	assert_int_equal(run(f, &s, NULL), 2);
+	settle(f);
+	assert_int_equal(n_stops(f), 0);
+	response = get(f);
+	assert_int_equal(response->n_waits, 1);
+	assert_contains(response->waits[0]->text, liar);
+}
 
 CASE(a_submission_that_changes_nothing_is_reported_as_such)
 {
