@@ -142,10 +142,18 @@ static Holdfast__V1__NodeCapacity *add_node(Holdfast__V1__VolumeDetail *detail, 
 	return node;
 }
 
+/* Did this server grant it, or does a ticket prove it? A claim that is only believed holds the volume, and
+ * decides nothing about it. */
+static bool is_proven(const struct claim *claim)
+{
+	return !claim->adopted || claim->storage_proven || claim->storage_digest;
+}
+
 /* Has the machine that is its node now mounted it? */
 static bool is_mounted_by(const struct claim *claim)
 {
-	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING && !claim->other_machine;
+	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING &&
+	       !claim->other_machine && is_proven(claim);
 }
 
 static const struct claim_entry *claim_on(struct volume_entry *entry, const char *node_id)
@@ -235,6 +243,7 @@ bool volume_phase_add_mounted(Holdfast__V1__VolumeDetail *detail, struct volume_
 		const char *node_id = claim->claim.node_id;
 
 		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN ||
+		    !is_proven(&claim->claim) ||
 		    claim->claim.mode != CLAIM_WRITE || /* a read-only file system cannot grow */
 		    find_node(detail, node_id) || !volume_phase_can_expand_on(entry, claim->node))
 			continue;
@@ -279,13 +288,12 @@ void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_
 
 bool volume_phase_used_as(struct volume_entry *entry, struct capability *ret)
 {
-	struct claim_entry *claim;
+	const struct claim_entry *claim, *best = NULL;
 
-	LIST_FOREACH (claim, &entry->claims, of_volume) {
-		if (!claim_is_live(&claim->claim))
-			continue;
-		*ret = claim_capability(&claim->claim);
-		return true;
-	}
-	return false;
+	LIST_FOREACH (claim, &entry->claims, of_volume)
+		if (claim_is_live(&claim->claim) && (!best || !is_proven(&best->claim)))
+			best = claim;
+	if (best)
+		*ret = claim_capability(&best->claim);
+	return best;
 }

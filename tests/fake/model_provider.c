@@ -297,7 +297,8 @@ static void note(const plugin_call *call)
 	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_EXPAND) {
 		provider.last_min = call->expand->capacity_min;
 		provider.last_max = call->expand->capacity_max;
-		provider.last_had_capability = call->expand->capability != NULL;
+		provider.last_attachment_mode =
+			call->expand->capability ? call->expand->capability->attachment_mode : 0;
 		NOTE_SECRETS(call->expand);
 	}
 	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE)

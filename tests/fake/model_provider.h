@@ -62,7 +62,7 @@ struct provider {
 	char last_namespace[PROVIDER_TEXT]; /* for which the last call counts; "": the server */
 	char last_secrets[PROVIDER_TEXT];   /* "key=value," of the last call that had any, in their order */
 	uint64_t last_min, last_max;
-	bool last_had_capability;
+	Holdfast__V1__AttachmentMode last_attachment_mode; /* of the last expansion; 0: no capability */
 	uint64_t node_bytes;	   /* that a node's file system gets; 0: says nothing */
 	char nodes[PROVIDER_TEXT]; /* "n1,n2," in the order in which they were asked to expand */
 };

@@ -523,7 +523,7 @@ PROVIDER_TEST(expanding_keeps_requested_backend_and_file_system_apart)
 	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", STATUS_UNAVAILABLE,
 		"has 30 bytes at its provider, but its file system on node n1 is behind");
 	assert_string_equal(provider.nodes, "n1,n2,"); /* one that is behind delays no other */
-	assert_true(provider.last_had_capability);
+	assert_int_equal(provider.last_attachment_mode, ATTACHMENT_FILE_SYSTEM);
 	assert_int_equal(ask(f, "Get", ID, &answer), STATUS_OK);
 	assert_non_null(strstr(answer.json, "\"capacityMin\":\"30\""));
 	assert_non_null(strstr(answer.json, "\"capacity\":\"30\""));
@@ -534,10 +534,20 @@ PROVIDER_TEST(expanding_keeps_requested_backend_and_file_system_apart)
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 }
 
+static void expand_not_on_n1(struct fixture *f, const struct claim *of_n1)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	change_put_claim(&change, of_n1);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	provider.needs_node_expansion = true;
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", NULL);
+	assert_string_equal(provider.nodes, "n2,");
+}
+
 /* The machine that is the node now has not mounted it, and would be sent its secrets. */
 PROVIDER_TEST(a_volume_is_not_expanded_on_another_machine_than_its_holder)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim claim;
 
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
@@ -545,11 +555,22 @@ PROVIDER_TEST(a_volume_is_not_expanded_on_another_machine_than_its_holder)
 	claim_volume(f, "db", "n2", 2);
 	claim = LIST_FIRST(&state_node(&f->server->state, "n1")->claims)->claim;
 	claim.other_machine = true;
-	change_put_claim(&change, &claim);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-	provider.needs_node_expansion = true;
-	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", NULL);
-	assert_string_equal(provider.nodes, "n2,");
+	expand_not_on_n1(f, &claim);
+}
+
+/* That would end the expansion without one of the file system, and give the provider a wrong capability. */
+PROVIDER_TEST(a_claim_without_proof_expands_nothing)
+{
+	struct claim claim;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	claim_volume(f, "db", "n2", 2);
+	claim_volume(f, "db", "n1", 1); /* the newest */
+	claim = LIST_FIRST(&state_node(&f->server->state, "n1")->claims)->claim;
+	claim.adopted = true;
+	claim.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	expand_not_on_n1(f, &claim);
+	assert_int_equal(provider.last_attachment_mode, ATTACHMENT_FILE_SYSTEM);
 }
 
 CASE(a_server_that_dies_while_expanding_continues_where_it_was)
