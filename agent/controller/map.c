@@ -483,7 +483,7 @@ static bool is_confirmed(const Csi__V1__ValidateVolumeCapabilitiesResponse__Conf
 {
 	if (confirmed->n_volume_capabilities == 0)
 		return true; /* it rejects nothing */
-	for (size_t i = 0; i < confirmed->n_volume_capabilities; i++)
+	for (size_t i = 0; i < confirmed->n_volume_capabilities && i < CSI_CONFIRMED_MAX; i++)
 		if (csi_capability_confirms(confirmed->volume_capabilities[i], &wanted->pb))
 			return true;
 	return false;

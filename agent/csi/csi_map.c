@@ -70,6 +70,8 @@ static bool mount_confirms(const Csi__V1__VolumeCapability__MountVolume *confirm
 	if (confirmed->fs_type[0] != '\0' && wanted->fs_type[0] != '\0' &&
 	    !str_eq(confirmed->fs_type, wanted->fs_type))
 		return false;
+	if (confirmed->n_mount_flags > CSI_CONFIRMED_MAX)
+		return false;
 	for (size_t i = 0; i < wanted->n_mount_flags; i++)
 		if (!has_flag(confirmed, wanted->mount_flags[i]))
 			return false;

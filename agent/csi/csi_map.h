@@ -33,8 +33,12 @@ void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode at
  * does not announce SINGLE_NODE_MULTI_WRITER. The claims decide which allocations share the volume. */
 void csi_capability_coarsen(struct csi_capability *capability);
 
+/* Capabilities in one answer, and flags in one capability, that are compared. */
+enum { CSI_CONFIRMED_MAX = 128 };
+
 /** Returns whether @confirmed includes @wanted: same access mode and type, its file system type, all its
- * flags. A missing field counts as confirmed. Source: nomad-facts 6 "Validation compare". */
+ * flags, of which it has at most CSI_CONFIRMED_MAX. A missing field counts as confirmed. Source: nomad-facts
+ * 6 "Validation compare". */
 bool csi_capability_confirms(const Csi__V1__VolumeCapability *confirmed,
 			     const Csi__V1__VolumeCapability *wanted);
 

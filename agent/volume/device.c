@@ -71,6 +71,7 @@ enum status volume_device_check(struct volume_op *op, const struct mh_reply *rep
 {
 	const struct volume_target *target = &op->target;
 	struct device_mounts mounts;
+	char point[DEVICE_POINT_SIZE];
 
 	if (target->type != VOLUME_CSI && target->source.class == SOURCE_NFS4)
 		return volume_nfs_check(op, err);
@@ -82,13 +83,14 @@ enum status volume_device_check(struct volume_op *op, const struct mh_reply *rep
 	     !device_has_superblock(target->dev_major, target->dev_minor)))
 		return STATUS_OK;
 	find_mounts(op, target->dev_major, target->dev_minor, &mounts);
+	str_copy_argument(point, sizeof(point), mounts.is_elsewhere ? mounts.point : "");
 	if (mounts.is_elsewhere)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is unmounted here, but its file system (device %u:%u) is still "
 				 "in use: it is also mounted at %s; unmount it there (umount %s), "
 				 "and look for more with: grep ' %u:%u ' /proc/*/mountinfo",
-				 target->volume_id, target->dev_major, target->dev_minor, mounts.point,
-				 mounts.point, target->dev_major, target->dev_minor);
+				 target->volume_id, target->dev_major, target->dev_minor, point, point,
+				 target->dev_major, target->dev_minor);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is unmounted here, but its file system (device %u:%u) is still in use: another "

@@ -166,9 +166,12 @@ enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *
 	return STATUS_OK;
 }
 
-static enum status refuse(const struct volume_op *op, enum csi_method method, const char *path, size_t n,
+static enum status refuse(const struct volume_op *op, enum csi_method method, const char *at, size_t n,
 			  struct error *err)
 {
+	char path[ERROR_MSG_MAX / 4];
+
+	str_copy_argument(path, sizeof(path), at);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "volume %s: %zu mounts are stacked at %s, where plugin %s makes one: %s is not "
 			 "called, because it could delete files below the uppermost. See: findmnt %s; then "

@@ -47,15 +47,17 @@ void volume_nfs_note(struct volume_op *op, const struct mount_snapshot_entry *st
 static enum status explain_use(const struct volume_op *op, const struct nfs_owner *owner, struct error *err)
 {
 	const struct volume_target *target = &op->target;
+	char point[DEVICE_POINT_SIZE];
 
-	if (owner->point[0] != '\0')
+	str_copy_argument(point, sizeof(point), owner->point);
+	if (point[0] != '\0')
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is unmounted here, but an NFS file system of its number (device "
 				 "%u:%u) is still mounted at %s, and nothing shows that it is another one; "
 				 "unmount it there (umount %s), and look for more with: grep ' %u:%u ' "
 				 "/proc/[0-9]*/mountinfo",
-				 target->volume_id, target->dev_major, target->dev_minor, owner->point,
-				 owner->point, target->dev_major, target->dev_minor);
+				 target->volume_id, target->dev_major, target->dev_minor, point, point,
+				 target->dev_major, target->dev_minor);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is unmounted here, but its NFS file system (device %u:%u) is still in use: a "

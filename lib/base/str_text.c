@@ -101,6 +101,20 @@ void str_copy_text(char *dst, size_t size, const char *src)
 	dst[at] = '\0';
 }
 
+void str_copy_argument(char *dst, size_t size, const char *src)
+{
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+:@%=,";
+	size_t n = 0;
+
+	for (; src[n] != '\0' && n + 1 < size; n++)
+		dst[n] = '?';
+	dst[n] = '\0';
+	while (n-- > 0)
+		if (strchr(plain, src[n]))
+			dst[n] = src[n];
+}
+
 bool str_is_text(const char *s)
 {
 	while (*s != '\0') {

@@ -56,8 +56,8 @@ WORLD_TEST(a_mount_elsewhere_is_named)
 {
 	start_nfs(w);
 	w->nfs_lives = true;
-	w->nfs_elsewhere = "/mnt/copy";
-	stop_is_refused_with(w, "umount /mnt/copy");
+	w->nfs_elsewhere = "/mnt/copy;$(reboot)";
+	stop_is_refused_with(w, "umount /mnt/copy???reboot?)");
 	w->nfs_lives = false;
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }

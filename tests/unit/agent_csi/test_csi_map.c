@@ -157,6 +157,25 @@ TEST(capability_confirmation_follows_the_plugins_reply)
 	}
 }
 
+/* An answer of 4 MiB has two million: their comparison would take the loop for seconds. */
+TEST(a_capability_with_more_flags_than_are_compared_is_not_confirmed)
+{
+	char *flags[CSI_CONFIRMED_MAX + 1];
+	struct drawing confirmed, wanted;
+	Csi__V1__VolumeCapability *large;
+
+	draw(&(struct sketch){1, 'm', "", {"a", NULL}}, &wanted);
+	draw(&(struct sketch){1, 'm', "", {NULL}}, &confirmed);
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		flags[i] = TEXT("a");
+	large = &confirmed.capability.pb;
+	large->mount->mount_flags = flags;
+	large->mount->n_mount_flags = CSI_CONFIRMED_MAX;
+	assert_true(csi_capability_confirms(large, &wanted.capability.pb));
+	large->mount->n_mount_flags++;
+	assert_false(csi_capability_confirms(large, &wanted.capability.pb));
+}
+
 enum { MANY = TOPOLOGY_SEGMENTS_MAX + 1 };
 
 struct segments {

@@ -130,6 +130,25 @@ TEST(a_text_for_people_is_cut_between_characters_and_cleaned)
 	}
 }
 
+TEST(a_path_is_an_argument_of_a_shell)
+{
+	static const char *const paths[][2] = {
+		{"/mnt/Db-1_2.x+y:z@a%b=c,d", "/mnt/Db-1_2.x+y:z@a%b=c,d"},
+		{"/a b;c$(d)`e`|f&g>h<i\"j'k\\l*m!n~o#p{q}r[s]t^u\n\xff", NULL},
+		{"", ""},
+	};
+	char dst[80];
+	char short_dst[4];
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		str_copy_argument(dst, sizeof(dst), paths[i][0]);
+		assert_string_equal(dst, paths[i][1] ? paths[i][1]
+						     : "/a?b?c??d??e??f?g?h?i?j?k?l?m?n?o?p?q?r?s?t?u??");
+	}
+	str_copy_argument(short_dst, sizeof(short_dst), "/mnt;");
+	assert_string_equal(short_dst, "/mn");
+}
+
 TEST(a_character_that_a_terminal_obeys_has_a_number)
 {
 	static const struct {
