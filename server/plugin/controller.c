@@ -212,7 +212,7 @@ static size_t count_of(const struct plugin_line *line, const char *namespace)
 }
 
 /* STATUS_RESOURCE_EXHAUSTED when CONTROLLER_QUEUE_MAX calls of this kind wait in it. Calls that tenants ask
- * for take no room of a fence, and those of one namespace not the last of another. */
+ * for take not the last room of a fence, and those of one namespace not the last of another. */
 static enum status plugin_queue_check_room(struct plugin_queue *queue, const struct controller_call *call,
 					   struct error *err)
 {
@@ -221,8 +221,8 @@ static enum status plugin_queue_check_room(struct plugin_queue *queue, const str
 									      : NULL;
 	size_t n_side = queue->side.n + queue->n_bounded;
 	size_t n = !line ? queue->n_side - n_side : line == &queue->side ? n_side : line->n;
-	bool has_many = line && call->namespace && n >= CONTROLLER_QUEUE_MAX - CONTROLLER_QUEUE_KEPT_FREE &&
-			count_of(line, call->namespace) >= CONTROLLER_QUEUE_KEPT_FREE;
+	bool has_many = call->namespace && n >= CONTROLLER_QUEUE_MAX - CONTROLLER_QUEUE_KEPT_FREE &&
+			(!line || count_of(line, call->namespace) >= CONTROLLER_QUEUE_KEPT_FREE);
 
 	if (n < CONTROLLER_QUEUE_MAX && !has_many)
 		return STATUS_OK;

@@ -352,6 +352,23 @@ CASE(calls_of_one_namespace_leave_room_for_another_and_for_the_server)
 	UNTIL(f, asked.times == 2 * CONTROLLER_QUEUE_MAX);
 }
 
+/* Tenants have as many volumes as they like, on a node that never answers. */
+CASE(expansions_on_nodes_leave_room_for_fences)
+{
+	plugin_call expand = HOLDFAST__V1__PLUGIN_CALL__INIT, fence = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__NodeExpandRequest on_node = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
+	Holdfast__V1__FenceNetworkRequest network = HOLDFAST__V1__FENCE_NETWORK_REQUEST__INIT;
+
+	asked = (struct outcome){0};
+	expand.request_case = EXPAND;
+	expand.node_expand = &on_node;
+	fence.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_FENCE_NETWORK;
+	fence.fence_network = &network;
+	assert_int_equal(fill_as(f, &expand, "a"), CONTROLLER_QUEUE_MAX - CONTROLLER_QUEUE_KEPT_FREE);
+	assert_int_equal(fill_as(f, &fence, NULL), CONTROLLER_QUEUE_KEPT_FREE);
+	UNTIL(f, asked.times == CONTROLLER_QUEUE_MAX);
+}
+
 CASE(calls_of_one_namespace_delay_one_of_another_by_a_turn)
 {
 	static const struct {
