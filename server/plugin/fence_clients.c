@@ -333,10 +333,10 @@ static enum status check_conflict(struct server *server, const Clients *clients,
 	if (other)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"nodes %s and %s have reported the same address, so a network fence of one "
-			"could stop the other: see holdfast node status, and if one is gone: holdfast "
-			"node purge",
-			clients->node_id, other->node_id);
+			"nodes %s (plugin %s) and %s (plugin %s) have reported the same address, so a "
+			"network fence of one could stop the other: see holdfast node status, and if one "
+			"is gone: holdfast node purge",
+			clients->node_id, clients->plugin_id, other->node_id, other->plugin_id);
 	if (fence)
 		return fence_clients_refuse(fence, err);
 	if (is_present_address(server, clients))

@@ -961,7 +961,7 @@ WORLD_TEST(two_nodes_with_one_address_are_an_alarm_and_neither_is_fenced)
 	connect_n3(w);
 	lose(f, &f->n1);
 	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err,
-		     "nodes n1 and n2 have reported the same address");
+		     "nodes n1 (plugin ebs) and n2 (plugin ebs) have reported the same address");
 	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 0);
 	assert_kept(f);
 	lose(f, &f->n2);
