@@ -68,6 +68,7 @@ WRAPPED(void, mount_table_count, const struct mount_table *table, const char *pa
 	else if (current->extra && str_starts_with(current->extra, path) &&
 		 current->extra[strlen(path)] == '/')
 		ret->below++;
+	(void)str_copy(ret->stacked, sizeof(ret->stacked), current->stacked ? current->stacked : "");
 }
 
 WRAPPED(struct plugin_process, plugin_process_find, pid_t pid)

@@ -64,6 +64,7 @@ struct csi_node {
 	unsigned int made_at;	    /* every device's file system is younger than this one; 0: than none */
 	bool is_part;		    /* no plugin mounts the root of a file system */
 	uint32_t mount_timeout_ms;  /* of who is added from now on */
+	const char *stacked;	    /* a path with two mounts; NULL: there is no such */
 	const char *extra;	    /* a path at which one more is mounted; NULL: nowhere */
 	uint64_t last_id;	    /* of mounts, as the table has it */
 	uint64_t settled;	    /* with which the table was looked at last */

@@ -765,7 +765,7 @@ CASE(a_mount_made_by_hand_keeps_the_volume_from_being_released)
 		user = csi_node_add(node, "v", false, false);
 		CSI_NODE_UNTIL(node, csi_node_all_mounted);
 		assert_false(user->mounted.is_host_device);
-		node->elsewhere = "/mnt/by-hand";
+		node->elsewhere = "/mnt/by;$(hand)"; /* the plugin chooses such a name */
 		/* a reader beside it classifies nothing anew */
 		(void)csi_node_add(node, "v", true, false);
 		CSI_NODE_UNTIL(node, csi_node_all_mounted);
@@ -779,7 +779,7 @@ CASE(a_mount_made_by_hand_keeps_the_volume_from_being_released)
 		if (user->state == CSI_USER_RELEASED)
 			user = &node->users[1];
 		EXPECT_WORDS(user->last_retry.msg, "(device 8:1) is still in use");
-		EXPECT_WORDS(user->last_retry.msg, "umount /mnt/by-hand");
+		EXPECT_WORDS(user->last_retry.msg, "umount /mnt/by???hand?)");
 		EXPECT_WORDS(user->last_retry.msg, "grep ' 8:1 ' /proc/*/mountinfo");
 		node->superblock_lives = false;
 		CSI_NODE_UNTIL(node, csi_node_all_released);
@@ -1317,6 +1317,20 @@ NODE_TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted)
 		CSI_NODE_UNTIL(node, csi_node_all_released);
 		csi_node_expect_nothing(node);
 	}
+}
+
+NODE_TEST(a_stacked_mount_is_an_argument_of_a_shell)
+{
+	struct csi_user *user = csi_node_add(node, "v", false, false);
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	node->stacked = FAKE_PLUGIN_BASE "/v/staging/a;b";
+	csi_user_stop(user);
+	while (user->retries < 3)
+		csi_node_turn(node);
+	EXPECT_WORDS(user->last_retry.msg, "then umount " FAKE_PLUGIN_BASE "/v/staging/a?b,");
+	node->stacked = NULL;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
 }
 
 NODE_TEST(a_repeated_mount_that_stands_twice_is_no_success)
