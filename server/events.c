@@ -6,6 +6,7 @@
 #include "access/access.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "rpc/timer.h"
 #include "state/change.h"
 #include "state/keys.h"
 
@@ -269,7 +270,7 @@ static int on_pump(sd_event_source *source, void *userdata)
 	if (watcher->next == events->next)
 		watcher->pump = sd_event_source_disable_unref(watcher->pump);
 	else if (!is_full)
-		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT); /* behind later arrivals */
+		timer_again(&watcher->pump, on_pump);
 	return 0;
 }
 
@@ -608,10 +609,10 @@ static void on_half_close(struct rpc_call *call, void *userdata)
 
 static void on_drained(struct rpc_call *call, void *userdata)
 {
-	const struct watcher *watcher = rpc_call_data(call);
+	struct watcher *watcher = rpc_call_data(call);
 
 	if (watcher && watcher->pump)
-		(void)sd_event_source_set_enabled(watcher->pump, SD_EVENT_ONESHOT);
+		timer_again(&watcher->pump, on_pump);
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)

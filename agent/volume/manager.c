@@ -266,6 +266,7 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	if (!manager)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot make the volume manager");
 	manager->event = event;
+	manager->on_dispatch = on_dispatch;
 	manager->helper = helper;
 	manager->in_use = in_use;
 	manager->userdata = userdata;

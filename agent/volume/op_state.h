@@ -91,5 +91,6 @@ struct volume_manager {
 	TAILQ_HEAD(, volume_queue) ready; /* in the order in which they became so */
 	LIST_HEAD(, volume_op) ops;
 	size_t n_ops;
+	sd_event_handler_t on_dispatch;
 	sd_event_source *dispatch; /* deferred: begins what can begin */
 };

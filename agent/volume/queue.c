@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "rpc/timer.h"
 #include "rpc/wakeup.h"
 
 #include <errno.h>
@@ -19,8 +20,7 @@ TREE_GENERATE(volume_queues, volume_queue, entry, compare_queues)
 
 void volume_queue_kick(struct volume_manager *manager)
 {
-	/* cannot fail for a source that exists */
-	(void)sd_event_source_set_enabled(manager->dispatch, SD_EVENT_ONESHOT);
+	timer_again(&manager->dispatch, manager->on_dispatch);
 }
 
 static struct volume_queue *queue_find(const struct volume_manager *manager, const char *wire_volume)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "rpc/timer.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -67,24 +68,6 @@ static void poller_look(struct poller *poller)
 
 static int on_again(sd_event_source *source, void *userdata);
 
-/* Have a turn after the sources that are ready already. sd-event serves those of one priority in the order in
- * which they became ready, and counts a deferred source from when it was made, whenever it is enabled: one
- * that is kept would come first each time, and as long as it has something to do nothing else would. */
-static void call_again(struct poller *poller)
-{
-	sd_event_source *fresh = NULL;
-
-	if (!poller->again || sd_event_source_get_enabled(poller->again, NULL) > 0)
-		return;
-	if (sd_event_add_defer(sd_event_source_get_event(poller->io), &fresh, on_again, poller) < 0) {
-		/* memory is short: before the others rather than never */
-		(void)sd_event_source_set_enabled(poller->again, SD_EVENT_ONESHOT);
-		return;
-	}
-	(void)sd_event_source_unref(poller->again);
-	poller->again = fresh;
-}
-
 /* Ready and woken items in turn, so that neither keeps the others waiting; ready ones first, because the last
  * bytes of a peer that has closed matter more than the fact that it reads nothing. */
 static int turn(struct poller *poller)
@@ -100,8 +83,8 @@ static int turn(struct poller *poller)
 		busy = (poller->io && run_woken(poller)) || busy;
 	}
 	/* the rest of the batch is still ready, so the kernel reports it again */
-	if (!TAILQ_EMPTY(&poller->woken))
-		call_again(poller);
+	if (!TAILQ_EMPTY(&poller->woken) && poller->again)
+		timer_again(&poller->again, on_again);
 	poller_unref(poller);
 	return 0;
 }
@@ -227,7 +210,8 @@ void poller_wake(struct poll_item *item)
 		return;
 	item->is_woken = true;
 	TAILQ_INSERT_TAIL(&poller->woken, item, woken);
-	call_again(poller);
+	if (poller->again)
+		timer_again(&poller->again, on_again);
 }
 
 void poller_move(struct poll_item *item, struct poller *to)

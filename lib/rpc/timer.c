@@ -24,6 +24,22 @@ int timer_arm(sd_event *event, sd_event_source **source, uint64_t delay_us, sd_e
 	return r < 0 ? r : sd_event_source_set_enabled(*source, SD_EVENT_ONESHOT);
 }
 
+void timer_again(sd_event_source **source, sd_event_handler_t handler)
+{
+	sd_event_source *fresh = NULL;
+
+	if (sd_event_source_get_enabled(*source, NULL) > 0)
+		return;
+	if (sd_event_add_defer(sd_event_source_get_event(*source), &fresh, handler,
+			       sd_event_source_get_userdata(*source)) < 0) {
+		/* memory is short: before the others rather than never */
+		(void)sd_event_source_set_enabled(*source, SD_EVENT_ONESHOT);
+		return;
+	}
+	(void)sd_event_source_unref(*source);
+	*source = fresh;
+}
+
 void timer_disarm(sd_event_source *source)
 {
 	if (source)

@@ -15,6 +15,7 @@
 #include "model/admission.h"
 #include "model/alloc_health.h"
 #include "recovery/epoch.h"
+#include "rpc/timer.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/storage_index.h"
@@ -794,10 +795,12 @@ void allocs_note_lost_race(struct server *server, const struct alloc_entry *entr
 
 /* --- events --- */
 
+static int on_turn(sd_event_source *source, void *userdata);
+
 static void enable_turn(struct pending *pending)
 {
 	if (!pending->is_resting)
-		(void)sd_event_source_set_enabled(pending->turn, SD_EVENT_ONESHOT);
+		timer_again(&pending->turn, on_turn);
 }
 
 /* Schedules the turn in which waiting allocations are tried. */

@@ -10,6 +10,7 @@
 #include "pb/reflect.h"
 #include "rpc/caller.h"
 #include "rpc/peer_count.h"
+#include "rpc/timer.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -98,8 +99,8 @@ static int on_turn(sd_event_source *source, void *userdata)
 
 	if (watch)
 		watch_end(watch);
-	if (!TAILQ_EMPTY(&server->due)) /* behind later arrivals */
-		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	if (!TAILQ_EMPTY(&server->due))
+		timer_again(&server->watch_turn, on_turn);
 	return 0;
 }
 
@@ -122,7 +123,7 @@ static bool watch_set_due(struct watch *watch)
 		return false;
 	watch->is_due = true;
 	TAILQ_INSERT_TAIL(&server->due, watch, in_due);
-	(void)sd_event_source_set_enabled(server->watch_turn, SD_EVENT_ONESHOT);
+	timer_again(&server->watch_turn, on_turn);
 	return true;
 }
 

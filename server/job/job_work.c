@@ -16,6 +16,7 @@
 #include "model/message.h"
 #include "node/nodes.h"
 #include "recovery/epoch.h"
+#include "rpc/timer.h"
 #include "rpc/wakeup.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -745,6 +746,8 @@ static void set_waiting(struct job_works *works, struct job_work *work, bool is_
 		TAILQ_REMOVE(&works->waiting, work, of_waiting);
 }
 
+static int on_turn(sd_event_source *source, void *userdata);
+
 /* A lane that becomes ready has its turn after those that are. */
 static void update_ready(struct job_lane *lane)
 {
@@ -758,7 +761,7 @@ static void update_ready(struct job_lane *lane)
 		return;
 	}
 	TAILQ_INSERT_TAIL(&lane->works->ready, lane, in_ready);
-	(void)sd_event_source_set_enabled(lane->works->turn, SD_EVENT_ONESHOT);
+	timer_again(&lane->works->turn, on_turn);
 }
 
 static void queue(struct job_work *work)
@@ -1013,8 +1016,7 @@ static void work_free(struct job_works *works, struct job_work *work)
 	free(lane);
 }
 
-/* One job a turn. A source that stays on would precede all later arrivals: this one is enabled again each
- * time. */
+/* One job a turn. */
 static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct server *server = userdata;
@@ -1037,7 +1039,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 		work_free(works, work);
 	}
 	if (!TAILQ_EMPTY(&works->ready))
-		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+		timer_again(&works->turn, on_turn);
 	return 0;
 }
 

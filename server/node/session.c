@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "log/log.h"
 #include "model/pb.h"
+#include "rpc/timer.h"
 #include "state/change.h"
 #include "state/freed.h"
 
@@ -463,7 +464,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 	struct session *session = userdata;
 
 	if (send_work_slice(session))
-		(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT); /* behind later arrivals */
+		timer_again(&session->work_source, on_turn);
 	else
 		end_work(session);
 	return 0;

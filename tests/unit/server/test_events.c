@@ -360,6 +360,7 @@ CASE(a_busy_topic_takes_nothing_from_a_watch_of_a_quiet_one)
 	assert_int_equal(busy.status, STATUS_OUT_OF_RANGE);
 	listen_as(f, &f->operator, & quiet, "volume", "*", index);
 	assert_true(quiet.has_begun);
+	settle(f); /* it has seen what is there */
 	rpc_stream_pause(quiet.stream, true);
 	publish_big_volume(f, 1 << 19, index + 1); /* more than waits for a reader */
 	for (int i = 0; i <= EVENTS_MAX; i++)

@@ -15,6 +15,9 @@
 #include "model/message.h"
 
 #include <holdfast/v1/jobs.pb-c.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { GROUPS = 4, MANY = JOB_COUNT_MAX };
 
@@ -25,6 +28,7 @@ static struct {
 	size_t tries_of_decision, worst; /* tries between two decisions */
 	uint64_t turn;			 /* of the loop, in which the last decision was made */
 	size_t decisions_of_turn, most_of_a_turn;
+	size_t in_a_row;		/* decisions in the turn behind that of another one */
 	size_t decisions_before_a_team; /* before the first try for a member of namespace a-team, and its own
 					 */
 } cost;
@@ -36,6 +40,7 @@ static void note_turn(void)
 
 	assert_int_equal(sd_event_get_iteration(event, &turn), 0);
 	cost.decisions_of_turn = turn == cost.turn ? cost.decisions_of_turn + 1 : 1;
+	cost.in_a_row += turn == cost.turn + 1;
 	cost.turn = turn;
 	if (cost.decisions_of_turn > cost.most_of_a_turn)
 		cost.most_of_a_turn = cost.decisions_of_turn;
@@ -380,13 +385,58 @@ CLUSTER_TEST(members_that_are_placed_do_not_have_the_others_tried_again)
 	UNTIL(f, cost.tries == 2 * COUNT - PLACED);
 }
 
+static int on_ready(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	return 0;
+}
+
+/* A descriptor that is always ready: others must have their turn behind each of its own. */
+static sd_event_source *keep_busy(struct fixture *f, int *ret_fd)
+{
+	sd_event_source *ready = NULL;
+
+	*ret_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_true(sd_event_add_io(f->event, &ready, *ret_fd, EPOLLIN, on_ready, NULL) >= 0);
+	return ready;
+}
+
+/* Also tens of thousands of jobs that wait leave the loop to others. */
+CLUSTER_TEST(jobs_that_wait_are_tried_in_turns_between_which_others_have_theirs)
+{
+	enum { JOBS_WAITING = 30 };
+	struct change_object node = {.kind = OBJECT_NODE};
+	sd_event_source *ready;
+	struct large large;
+	char id[16];
+	int fd;
+
+	connect(f);
+	make_large(f, &large, 1, 1);
+	for (int i = 0; i < JOBS_WAITING; i++) {
+		(void)str_format(id, sizeof(id), "j%d", i);
+		large.s.job.id = id;
+		assert_int_equal(run(f, &large.s, NULL), 1);
+	}
+	settle(f);
+	memset(&cost, 0, sizeof(cost));
+	ready = keep_busy(f, &fd);
+	job_work_note_durable(f->server, &node, 1, 0);
+	while (cost.decisions < JOBS_WAITING)
+		assert_true(sd_event_run(f->event, TIMEOUT_US) > 0);
+	assert_in_range(cost.in_a_row, 0, JOBS_WAITING / 10);
+	(void)sd_event_source_disable_unref(ready);
+	(void)close(fd);
+}
+
 CLUSTER_TEST(each_call_that_waits_for_a_job_is_answered_in_a_turn_of_its_own)
 {
 	enum { WAITING = 32 };
 	Holdfast__V1__GetJobRequest request = V1(get_job_request, .id = text("web"), .wait_ms = 300 * 1000);
 	cleanup_pb Holdfast__V1__GetJobResponse *response = NULL;
+	sd_event_source *ready;
 	struct large large;
 	size_t n = 0;
+	int fd;
 
 	make_large(f, &large, 1, 1);
 	assert_int_equal(run(f, &large.s, NULL), 1);
@@ -398,10 +448,14 @@ CLUSTER_TEST(each_call_that_waits_for_a_job_is_answered_in_a_turn_of_its_own)
 					  count_answer, &n, NULL, NULL));
 	UNTIL(f, f->server->n_watches == WAITING);
 	memset(&cost, 0, sizeof(cost));
+	ready = keep_busy(f, &fd);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	UNTIL(f, n == WAITING);
 	assert_in_range(cost.decisions, WAITING, 2 * WAITING);
 	assert_int_equal(cost.most_of_a_turn, 1);
+	assert_in_range(cost.in_a_row, 0, WAITING / 4); /* others have their turn between two of them */
+	(void)sd_event_source_disable_unref(ready);
+	(void)close(fd);
 }
 
 /* The status of each answer, in their order. */
