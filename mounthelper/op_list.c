@@ -28,8 +28,8 @@ static struct mh_list_entry *next_entry(struct listing *l, const char *name)
 	return entry;
 }
 
-/* Is this mount where the volume of its name is? A plugin can mount in its own folder under the name of a
- * volume of another one, which the table knows to be elsewhere. */
+/* Is this mount where the volume of its name is, or was last? A plugin can mount in its own folder under the
+ * name of a volume of another one. */
 static bool is_in_place(const struct listing *l, const struct tree_name *name)
 {
 	const struct state_slot *slot;
@@ -40,7 +40,7 @@ static bool is_in_place(const struct listing *l, const struct tree_name *name)
 	if (name->plugin[0] == '\0' || lock_table(l->h->state_fd) < 0)
 		return true;
 	slot = state_find(l->h->state, name->volume);
-	is_so = !slot || state_is_at(slot, name->plugin);
+	is_so = !slot || str_eq(slot->plugin, name->plugin);
 	unlock_table(l->h->state_fd);
 	return is_so;
 }

@@ -101,6 +101,18 @@ enum status volume_device_check(struct volume_op *op, const struct mh_reply *rep
 		target->dev_minor);
 }
 
+enum status volume_device_check_former(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor,
+				       struct error *err)
+{
+	static const struct mh_reply says_nothing;
+	const struct volume_target *target = &op->target;
+	bool is_known = target->dev_major != 0 || target->dev_minor != 0;
+
+	if (!is_known || (target->dev_major == dev_major && target->dev_minor == dev_minor))
+		return STATUS_OK;
+	return volume_device_check(op, &says_nothing, err);
+}
+
 void volume_device_note(struct volume_op *op, const struct mh_reply *reply)
 {
 	const struct volume_target *target = &op->target;

@@ -166,8 +166,8 @@ enum status volume_guard_wait(struct volume_op *op, pid_t plugin, struct error *
 	return STATUS_OK;
 }
 
-static enum status refuse(const struct volume_op *op, enum csi_method method, const char *at, size_t n,
-			  struct error *err)
+static enum status refuse_stacked(const struct volume_op *op, enum csi_method method, const char *at,
+				  size_t n, struct error *err)
 {
 	char path[ERROR_MSG_MAX / 4];
 
@@ -178,6 +178,16 @@ static enum status refuse(const struct volume_op *op, enum csi_method method, co
 			 "umount %s, once for each that is too many",
 			 op->target.volume_id, n, path, op->target.profile, csi_methods[method].name, path,
 			 path);
+}
+
+static enum status refuse_below(const struct volume_op *op, enum csi_method method, const char *target,
+				struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s: something is mounted below %s, where plugin %s mounts it: %s is not "
+			 "called, because it could delete files there. Unmount that; see: findmnt "
+			 "-R %s",
+			 op->target.volume_id, target, op->target.profile, csi_methods[method].name, target);
 }
 
 /* Checks that a target has one mount and no mount below it, and that no path in staging has two. */
@@ -193,10 +203,12 @@ static enum status guard_check(struct volume_op *op, bool is_target, enum csi_me
 	TRY(guard_look(op, &paths, &table, folder, err));
 	path = is_target ? paths.target : paths.staging;
 	mount_table_count(table, path, &count);
-	if (count.here > 1 || (is_target && count.below > 0))
-		return refuse(op, method, path, count.here + count.below, err);
+	if (count.here > 1)
+		return refuse_stacked(op, method, path, count.here, err);
 	if (count.stacked[0] != '\0')
-		return refuse(op, method, count.stacked, 2, err);
+		return refuse_stacked(op, method, count.stacked, 2, err);
+	if (is_target && count.below > 0)
+		return refuse_below(op, method, path, err);
 	return STATUS_OK;
 }
 

@@ -566,6 +566,7 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 		if ((reply->state & MH_STATE_STAGED) == 0)
 			return STATUS_OK;
 		note_observed(op, MH_LIST_STAGED, reply);
+		TRY(volume_device_check_former(op, reply->dev_major, reply->dev_minor, err));
 		if (op->target.type == VOLUME_CSI)
 			volume_device_classify(op, reply->dev_major, reply->dev_minor,
 					       op->state == VOLUME_OP_CONFIRMING);
@@ -896,7 +897,13 @@ static void op_check(struct volume_op *op)
 		mount_snapshot_staged(manager->observed, target->wire_volume);
 	bool is_plugins =
 		target->type == VOLUME_CSI && plugin_owned_has(&manager->plugin_owned, target->wire_volume);
+	struct error err;
 
+	if (staged &&
+	    volume_device_check_former(op, staged->dev_major, staged->dev_minor, &err) != STATUS_OK) {
+		volume_op_handle(op, VOLUME_OP_FAILED, &err);
+		return;
+	}
 	/* for the check after unstaging, when the mount snapshot has forgotten it */
 	if (staged && !volume_target_is_device(target)) {
 		volume_nfs_note(op, staged);

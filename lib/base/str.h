@@ -16,9 +16,10 @@ int str_copy(char *dst, size_t size, const char *src);
  * U+2028 to U+202E, U+2066 to U+2069. */
 void str_copy_text(char *dst, size_t size, const char *src);
 
-/** Copies a path from anywhere into @dst of @size bytes (at least 1) as an argument of a command that a
- * person may give to a shell: cut when it does not fit, "?" for each byte but A-Z a-z 0-9 and / . _ - + : @ %
- * = , as a shell reads more into others. It finds the path by "?" too. */
+/** Copies a path from anywhere into @dst of @size bytes (at least 6) as an argument of a command that a
+ * person may give to a shell: as it is if it has only A-Z a-z 0-9 and / . _ - + : @ % = , else between single
+ * quotes, with "?" for each control character. "PATH" if it does not fit, or fills @dst: then it may have
+ * been cut. */
 void str_copy_argument(char *dst, size_t size, const char *src);
 
 /** Bytes of the character at the start of @s, or 0 for a byte that str_copy_text() replaces. */

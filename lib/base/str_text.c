@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/utf8.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The number of the character at @s of @n bytes, 1 to 3. */
@@ -101,18 +102,41 @@ void str_copy_text(char *dst, size_t size, const char *src)
 	dst[at] = '\0';
 }
 
+/* Appends @text to @dst; false: it does not fit. */
+static bool append(char *dst, size_t size, size_t *at, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (n + 1 >= size - *at)
+		return false;
+	memcpy(dst + *at, text, n + 1);
+	*at += n;
+	return true;
+}
+
 void str_copy_argument(char *dst, size_t size, const char *src)
 {
 	static const char plain[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+:@%=,";
-	size_t n = 0;
+	bool is_plain = strspn(src, plain) == strlen(src);
+	bool has_room = true;
+	size_t at = 0;
 
-	for (; src[n] != '\0' && n + 1 < size; n++)
-		dst[n] = '?';
-	dst[n] = '\0';
-	while (n-- > 0)
-		if (strchr(plain, src[n]))
-			dst[n] = src[n];
+	dst[0] = '\0';
+	has_room = is_plain ? append(dst, size, &at, src) : append(dst, size, &at, "'");
+	for (size_t n; !is_plain && has_room && *src != '\0'; src += n) {
+		char one[5] = "?";
+
+		n = str_printable(src);
+		if (n > 0)
+			(void)snprintf(one, sizeof(one), "%.*s", (int)n, src);
+		has_room = append(dst, size, &at, *src == '\'' ? "'\\''" : one);
+		n = n > 0 ? n : 1;
+	}
+	if (!is_plain)
+		has_room = has_room && append(dst, size, &at, "'");
+	if (!has_room)
+		(void)snprintf(dst, size, "PATH");
 }
 
 bool str_is_text(const char *s)

@@ -4,6 +4,7 @@
 It prints a table: how often each operation succeeded. Commands know all servers and begin with the one of their row. A server that ended
 is started again, as by its unit."""
 
+import contextlib
 import json
 import os
 import re
@@ -254,6 +255,8 @@ def cases(engine, named=""):
         table.show(events)
         failed = {cell: why for cell, why in table.cells.items() if not isinstance(why, int)}
         yield "each_operation_succeeds_through_each_server_whatever_happens_to_the_leader", "".join(f"{cell}: {why}\n" for cell, why in failed.items()) or None
+        with contextlib.suppress(Exception):  # podman run may return before its clean-up, which unmounts
+            wait_for("the mounts to go", lambda: not table.room.nodes[0].mounts())
         left = table.room.nodes[0].mounts()
         yield "no_mount_is_left", "\n".join(left) or None
     except Exception:  # noqa: BLE001 a case that fails is told

@@ -57,9 +57,29 @@ WORLD_TEST(a_mount_elsewhere_is_named)
 	start_nfs(w);
 	w->nfs_lives = true;
 	w->nfs_elsewhere = "/mnt/copy;$(reboot)";
-	stop_is_refused_with(w, "umount /mnt/copy???reboot?)");
+	stop_is_refused_with(w, "umount '/mnt/copy;$(reboot)')");
 	w->nfs_lives = false;
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+/* A person has unmounted it while the agent was down; the new mount has another number. */
+WORLD_TEST(a_copy_of_a_former_mount_keeps_the_volume)
+{
+	w->nfs_is_shared = true;
+	start_nfs(w);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	world_kill_agent(w);
+	for (size_t i = 0; i < ARRAY_SIZE(w->fake.state->mounts); i++)
+		w->fake.state->mounts[i].is_used = false;
+	w->nfs_lives = true;
+	world_start_agent(w);
+	WORLD_UNTIL(w, release_failed_twice);
+	assert_non_null(strstr(w->server.claims[0].last_error, "(device 0:100) is still in use"));
+	assert_false(w->server.claims[0].is_released);
+	w->nfs_lives = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	expect_nothing_mounted(w);
 }
 
 WORLD_TEST(a_number_that_is_another_ones_is_a_release)

@@ -56,6 +56,53 @@ WORLD_TEST(a_superblock_that_lives_elsewhere_is_no_release)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
+static bool release_failed_again(struct world *w)
+{
+	return w->server.claims[0].is_released || w->server.claims[0].errors >= 4;
+}
+
+static void expect_kept(struct world *w)
+{
+	WORLD_UNTIL(w, release_failed_again);
+	assert_false(w->server.claims[0].is_released);
+	assert_non_null(strstr(w->server.claims[0].last_error, "8:16"));
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+/* A person has unmounted it while the agent was down, and a container keeps a copy of the mount. */
+WORLD_TEST(a_mount_that_cannot_be_made_again_is_released_after_its_last_copy)
+{
+	w->server.class = SOURCE_BLOCK;
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	world_kill_agent(w);
+	for (size_t i = 0; i < ARRAY_SIZE(w->fake.state->mounts); i++)
+		w->fake.state->mounts[i].is_used = false;
+	w->superblock_lives = true;
+	w->fake.state->refuse_stage = UINT32_MAX;
+	world_start_agent(w);
+	expect_kept(w);
+}
+
+/* A plugin has mounted in its own folder under the volume's name, and the helper does not know better. */
+WORLD_TEST(a_mount_under_the_name_of_a_volume_does_not_hide_its_device)
+{
+	char wire[WIRE_VOLUME_SIZE];
+
+	(void)str_copy(wire, sizeof(wire), world_wire("vol0"));
+	w->server.class = SOURCE_BLOCK;
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	w->superblock_lives = true;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	world_kill_agent(w);
+	fake_helper_put(&w->fake, wire, "", 0, 77);
+	world_start_agent(w);
+	expect_kept(w);
+}
+
 WORLD_TEST(a_device_of_which_sysfs_does_not_answer_is_no_release)
 {
 	w->server.class = SOURCE_BLOCK;

@@ -779,7 +779,7 @@ CASE(a_mount_made_by_hand_keeps_the_volume_from_being_released)
 		if (user->state == CSI_USER_RELEASED)
 			user = &node->users[1];
 		EXPECT_WORDS(user->last_retry.msg, "(device 8:1) is still in use");
-		EXPECT_WORDS(user->last_retry.msg, "umount /mnt/by???hand?)");
+		EXPECT_WORDS(user->last_retry.msg, "umount '/mnt/by;$(hand)')");
 		EXPECT_WORDS(user->last_retry.msg, "grep ' 8:1 ' /proc/*/mountinfo");
 		node->superblock_lives = false;
 		CSI_NODE_UNTIL(node, csi_node_all_released);
@@ -1288,10 +1288,15 @@ NODE_TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted)
 	static const struct {
 		const char *extra;
 		unsigned int unpublish;
+		const char *words, *command;
 	} rows[] = {
-		{FAKE_PLUGIN_BASE "/v/rw-publish", 0},
-		{FAKE_PLUGIN_BASE "/v/rw-publish/deep", 0},
-		{FAKE_PLUGIN_BASE "/v/staging", 1},
+		{FAKE_PLUGIN_BASE "/v/rw-publish", 0, "2 mounts are stacked at " FAKE_PLUGIN_BASE "/v/",
+		 "then umount " FAKE_PLUGIN_BASE "/v/"},
+		{FAKE_PLUGIN_BASE "/v/rw-publish/deep", 0,
+		 "something is mounted below " FAKE_PLUGIN_BASE "/v/",
+		 "see: findmnt -R " FAKE_PLUGIN_BASE "/v/rw-publish"},
+		{FAKE_PLUGIN_BASE "/v/staging", 1, "2 mounts are stacked at " FAKE_PLUGIN_BASE "/v/",
+		 "then umount " FAKE_PLUGIN_BASE "/v/"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -1307,8 +1312,8 @@ NODE_TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted)
 		while (user->retries < 3)
 			csi_node_turn(node);
 		assert_int_equal(user->last_retry.status, STATUS_FAILED_PRECONDITION);
-		EXPECT_WORDS(user->last_retry.msg, "2 mounts are stacked at " FAKE_PLUGIN_BASE "/v/");
-		EXPECT_WORDS(user->last_retry.msg, "then umount " FAKE_PLUGIN_BASE "/v/");
+		EXPECT_WORDS(user->last_retry.msg, rows[i].words);
+		EXPECT_WORDS(user->last_retry.msg, rows[i].command);
 		assert_true(calls(node, CSI_NODE_UNPUBLISH_VOLUME) - unpublish >= rows[i].unpublish);
 		if (rows[i].unpublish == 0)
 			assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), unpublish);
@@ -1328,7 +1333,7 @@ NODE_TEST(a_stacked_mount_is_an_argument_of_a_shell)
 	csi_user_stop(user);
 	while (user->retries < 3)
 		csi_node_turn(node);
-	EXPECT_WORDS(user->last_retry.msg, "then umount " FAKE_PLUGIN_BASE "/v/staging/a?b,");
+	EXPECT_WORDS(user->last_retry.msg, "then umount '" FAKE_PLUGIN_BASE "/v/staging/a;b',");
 	node->stacked = NULL;
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 }

@@ -912,6 +912,8 @@ TEST_FIXTURE(a_plugin_neither_hides_nor_shows_a_volume_of_another_one, setup, te
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
 	assert_true(fake_is_mount("/srv/stage/.csi/evil/vol-1/rw-publish"));
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.list.count, 0);
 }
 
 /* What is not the helper's own is entered by none of its operations. */

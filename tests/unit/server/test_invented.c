@@ -1295,7 +1295,9 @@ CLUSTER_TEST(a_claim_that_a_node_invents_gets_no_secrets_with_an_expansion)
 		    .namespace = "default", .volume_id = "db", .plugin_id = CSI_PLUGIN, .id = UNKNOWN,
 		    .allocation_id = INVENTED, .node_id = "n1", .boot_id = BOOT_1);
 	uint8_t no_such_key[TICKET_KEY_ID_SIZE] = {1, 2, 3, 4};
+	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct backup backup = {0};
+	struct claim proven;
 
 	connect_csi(f);
 	expand_on_next_node(f);
@@ -1306,6 +1308,13 @@ CLUSTER_TEST(a_claim_that_a_node_invents_gets_no_secrets_with_an_expansion)
 	f->n1.csi = (struct fake_csi){.has_node = true, .can_expand = true};
 	connect_node(&f->n1, "n1");
 	report_with(&f->n1, 1, &alloc, &claim, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	settle(f);
+	assert_int_equal(f->plugin.calls[NODE_EXPAND], 0);
+	proven = state_claim(&f->server->state, UNKNOWN)->claim;
+	proven.storage_proven = true; /* as by a ticket: its allocation is still the node's own */
+	change_put_claim(&change, &proven);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
 	assert_string_equal(f->plugin.last_node_secret, "");
 }
