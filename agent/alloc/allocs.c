@@ -368,8 +368,7 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 static bool has_claim(const struct alloc_record *record, const struct claim *claim)
 {
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
-		if (volume_record_is_live(&record->volumes[i]) &&
-		    str_eq(record->volumes[i].claim_id, claim->id))
+		if (volume_record_is_held_by(&record->volumes[i], claim))
 			return true;
 	return false;
 }

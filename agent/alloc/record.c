@@ -31,6 +31,13 @@ bool volume_record_is_live(const struct volume_record *volume)
 	return volume->state == VOLUME_CLAIMED || volume->state == VOLUME_PUBLISHED;
 }
 
+bool volume_record_is_held_by(const struct volume_record *volume, const struct claim *claim)
+{
+	return volume_record_is_live(volume) && volume->generation == claim->generation &&
+	       str_eq(volume->target.volume_id, claim->volume_id) &&
+	       str_eq(volume->target.namespace, claim->namespace);
+}
+
 bool task_record_is_live(const struct task_record *task)
 {
 	return task->state == TASK_RECORD_STARTING || task->state == TASK_RECORD_RUNNING;

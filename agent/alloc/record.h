@@ -116,6 +116,9 @@ DEFINE_CLEANUP(struct alloc_record, alloc_record_free)
 /** Has the volume something on this node, or may it have? */
 bool volume_record_is_live(const struct volume_record *volume);
 
+/** Is it live by the grant of @claim? The server may have that under another id: another node had its own. */
+bool volume_record_is_held_by(const struct volume_record *volume, const struct claim *claim);
+
 /** Has the unit a process of this allocation, or may it have one? */
 bool task_record_is_live(const struct task_record *task);
 

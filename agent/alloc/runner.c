@@ -1065,8 +1065,7 @@ void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim)
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		struct volume_target *target = &record->volumes[i].target;
 
-		if (!volume_record_is_live(&record->volumes[i]) ||
-		    !str_eq(record->volumes[i].claim_id, claim->id) || target->type != VOLUME_CSI)
+		if (!volume_record_is_held_by(&record->volumes[i], claim) || target->type != VOLUME_CSI)
 			continue;
 		target->without_plugin = true;
 		target->is_freed = is_freed;

@@ -350,6 +350,22 @@ WORLD_TEST(a_reverted_node_reports_its_mounts_and_releases_on_order)
 	expect_nothing_mounted(w);
 }
 
+/* After a restore the server may have the claim under another id, as another node has named its own. */
+WORLD_TEST(work_whose_claim_was_freed_ends_by_an_order_under_any_id)
+{
+	struct model_claim order;
+
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	order = w->server.claims[0];
+	(void)str_copy(order.claim.id, sizeof(order.claim.id), "0189dead-0000-7000-8000-00000000000f");
+	order.claim.was_freed = true;
+	order.claim.state = CLAIM_UNPUBLISHING;
+	model_server_release(&w->server, &order);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+}
+
 static bool claim_was_asked_for(struct world *w)
 {
 	return w->server.claim_calls > 0;
