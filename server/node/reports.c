@@ -212,6 +212,19 @@ static bool is_forgotten(struct session *session, const Holdfast__V1__AllocStatu
 	return (entry || !has_ended) && epoch_is_forgotten(session, entry, status);
 }
 
+/* Has the node a claim for it that shows whose it is? */
+static bool is_disputed(const struct session *session, const struct alloc_entry *entry)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &node->claims, of_node)
+		if (claim_is_live(&claim->claim) && str_eq(claim->claim.allocation_id, entry->id) &&
+		    epoch_is_disputed(entry, &claim->claim))
+			return true;
+	return false;
+}
+
 /* After a restore work may have got another node. The session goes on: what the node holds is more important
  * than one status. A pending one waits for the report. */
 static void refuse_foreign(struct session *session, const struct alloc_entry *entry,
@@ -224,7 +237,8 @@ static void refuse_foreign(struct session *session, const struct alloc_entry *en
 	(void)error_set(&err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s", entry->id,
 			session->node_id);
 	audit_refused(session->server, session->call, "Nodes.Session: status", NULL, &err);
-	if (!session->is_report_due && status->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING)
+	if (!session->is_report_due && status->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
+	    !is_disputed(session, entry))
 		session_stop_alloc(session, entry->id);
 }
 

@@ -497,11 +497,20 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 			       plugin_args_node_id(&server->state, ret));
 }
 
+bool epoch_is_disputed(const struct alloc_entry *entry, const struct claim *claim)
+{
+	return entry->alloc.adopted && !str_eq(entry->alloc.node_id, claim->node_id) &&
+	       (claim->storage_proven || claim->storage_digest);
+}
+
 /* Claims of work that has ended or is unknown are released; other work continues. */
 static enum claim_state state_for(struct server *server, const struct claim *claim)
 {
+	const struct alloc_entry *known = state_alloc(&server->state, claim->allocation_id);
 	const struct alloc_entry *alloc = state_alloc_of(&server->state, claim);
 
+	if (known && epoch_is_disputed(known, claim))
+		return CLAIM_TAKEN;
 	return alloc && !alloc_is_client_terminal(&alloc->alloc) ? CLAIM_TAKEN : CLAIM_UNPUBLISHING;
 }
 
@@ -642,6 +651,7 @@ static bool is_held_already(const struct claim *known)
 
 /* Live claims of an allocation, which may be collected. */
 struct alike {
+	size_t n_of_volume; /* also of other allocations of the node */
 	size_t n_of_alloc;
 	size_t n;	   /* of these on one volume */
 	bool is_in_report; /* it has named one of those */
@@ -656,11 +666,16 @@ static void count_alike(const struct session *session, const struct claim *repor
 	LIST_FOREACH (entry, &node->claims, of_node) {
 		const struct claim *claim = &entry->claim;
 
-		if (!claim_is_live(claim) || !str_eq(claim->allocation_id, reported->allocation_id))
+		bool is_of_volume = str_eq(claim->volume_id, reported->volume_id) &&
+				    str_eq(claim->namespace, reported->namespace);
+
+		if (!claim_is_live(claim))
+			continue;
+		ret->n_of_volume += is_of_volume;
+		if (!str_eq(claim->allocation_id, reported->allocation_id))
 			continue;
 		ret->n_of_alloc++;
-		if (!str_eq(claim->volume_id, reported->volume_id) ||
-		    !str_eq(claim->namespace, reported->namespace) || claim->mode != reported->mode)
+		if (!is_of_volume || claim->mode != reported->mode)
 			continue;
 		ret->n++;
 		ret->is_in_report |= entry->reported_by == session->serial;
@@ -677,6 +692,13 @@ static enum status check_alike(const struct session *session, const struct claim
 	struct alike alike;
 
 	count_alike(session, reported, &alike);
+	/* more were never granted, and all of a volume are compared with each */
+	if (alike.n_of_volume >= CLAIMS_PER_VOLUME_MAX)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"node %s reports more than %d claims on volume %s/%s: claim %s is not adopted",
+			reported->node_id, CLAIMS_PER_VOLUME_MAX, reported->namespace, reported->volume_id,
+			reported->id);
 	if (alike.n_of_alloc >= ALLOC_CLAIMS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "node %s reports more than %d claims for allocation %s: claim %s is not "

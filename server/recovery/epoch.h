@@ -34,6 +34,10 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
 			const Holdfast__V1__AllocStatus *reported);
 
+/** Is @entry known only from the report of one node, while the ticket of @claim shows that its id is another
+ * one's? Then the work of the other one goes on, though the server cannot stop it. */
+bool epoch_is_disputed(const struct alloc_entry *entry, const struct claim *claim);
+
 /** May @entry take more memory? Not one that only its node knew, while such ones of the node take
  * SESSION_ADOPTED_BYTES_MAX. */
 bool epoch_may_grow(const struct alloc_entry *entry);

@@ -240,3 +240,40 @@ CLUSTER_TEST(claims_without_a_ticket_have_a_rate)
 	} while (state_claim(&f->server->state, lie.id) && n < 100);
 	assert_in_range(n, 8 + 8, 8 + 10);
 }
+
+/* The claim number @i of the node, each for another invented allocation. */
+static struct claim lie_number(int i)
+{
+	struct claim lie = lie_for(INVENTED, PLUGIN_NATIVE, MULTI_NODE_MULTI_WRITER);
+
+	(void)str_format(lie.id, sizeof(lie.id), "0189dead-0000-7000-8000-%012d", i);
+	(void)str_format(lie.allocation_id, sizeof(lie.allocation_id), "0189dead-0000-7000-9000-%012d", i);
+	return lie;
+}
+
+/* All claims of a volume are compared with each. */
+CLUSTER_TEST(a_node_has_no_more_claims_on_a_volume_than_are_granted)
+{
+	struct backup backup = {0};
+	struct volume_entry *db;
+	struct claim lie;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	restore_with_an_unknown_key(f, &backup);
+	connect_node(&f->n1, "n1");
+	for (int i = 2; i <= CLAIMS_PER_VOLUME_MAX; i++) {
+		lie = lie_number(i);
+		assert_ok(state_put_claim(&f->server->state, &lie, NULL));
+	}
+	for (int i = 0; i < 2; i++) {
+		lie = lie_number(i);
+		report_with(&f->n1, 1, NULL, &lie, NULL, true);
+		settle(f);
+	}
+	db = state_volume(&f->server->state, "default", "db");
+	assert_int_equal(db->n_live, CLAIMS_PER_VOLUME_MAX);
+	assert_non_null(state_claim(&f->server->state, lie_number(0).id));
+	assert_null(state_claim(&f->server->state, lie.id));
+}

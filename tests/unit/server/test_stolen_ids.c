@@ -16,6 +16,15 @@ struct forgotten {
 	struct ticket ticket;
 };
 
+static void keep_forgotten(struct fixture *f, struct forgotten *ret)
+{
+	ret->claim = claim_of(f, ALLOC_2);
+	ret->alloc = alloc_of(f, ALLOC_2);
+	ret->alloc.task_status = NULL;
+	ret->ticket = ticket_of(f, &ret->claim);
+	settle(f);
+}
+
 /* n1 reports it as its own, for ALLOC_1, which waits for db. */
 static void steal(struct fixture *f, struct forgotten *ret)
 {
@@ -32,11 +41,7 @@ static void steal(struct fixture *f, struct forgotten *ret)
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
 	take_claim(f, &f->n2, "db", ALLOC_2);
-	ret->claim = claim_of(f, ALLOC_2);
-	ret->alloc = alloc_of(f, ALLOC_2);
-	ret->alloc.task_status = NULL;
-	ret->ticket = ticket_of(f, &ret->claim);
-	settle(f);
+	keep_forgotten(f, ret);
 	restore(f, &backup, 1);
 	connect_node(&f->n1, "n1");
 	lie = ret->claim;
@@ -158,4 +163,34 @@ CLUSTER_TEST(it_is_held_also_when_the_id_is_a_freed_claims)
 	assert_string_not_equal(claim_of_n2(f)->id, has.claim.id);
 	assert_int_equal(claim_of_n2(f)->claim.state, CLAIM_TAKEN);
 	assert_int_equal(stored_history_of_db(f), 1);
+}
+
+/* n1 reports the allocation of n2 as its own: the ticket of n2 shows whose work it is. */
+CLUSTER_TEST(work_whose_id_another_node_took_goes_on)
+{
+	struct backup backup = {0};
+	struct forgotten has;
+	struct alloc stolen;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	keep_forgotten(f, &has);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	stolen = has.alloc;
+	(void)str_copy(stolen.node_id, sizeof(stolen.node_id), "n1");
+	report_with(&f->n1, 1, &stolen, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	report_what_n2_has(f, 1, &has, &has.ticket);
+	assert_int_equal(claim_of_n2(f)->claim.state, CLAIM_TAKEN);
+	fake_node_send_alloc(&f->n2, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	settle(f);
+	assert_int_equal(f->n2.stops + f->n2.releases, 0);
+	fake_node_send_released(&f->n2, &has.claim); /* its work ends by itself */
+	UNTIL(f, LIST_EMPTY(&state_node(&f->server->state, "n2")->claims));
 }
