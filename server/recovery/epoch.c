@@ -907,11 +907,14 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 }
 
 /* Finds the claim of the reported grant if it was adopted under another id. */
-static struct claim_entry *find_renamed(const struct session *session, const struct claim *reported)
+static struct claim_entry *find_renamed(struct session *session, const struct claim *reported)
 {
+	uint64_t start_us = clock_monotonic_us();
 	const struct node_entry *node = state_node(&session->server->state, session->node_id);
 	struct claim_entry *entry;
 
+	if (node->n_renamed == 0)
+		return NULL;
 	LIST_FOREACH (entry, &node->claims, of_node) {
 		const struct claim *claim = &entry->claim;
 
@@ -920,9 +923,10 @@ static struct claim_entry *find_renamed(const struct session *session, const str
 		    str_eq(claim->namespace, reported->namespace) &&
 		    str_eq(claim->allocation_id, reported->allocation_id) &&
 		    str_eq(claim->boot_id, reported->boot_id))
-			return entry;
+			break;
 	}
-	return NULL;
+	session_pay_search(session, start_us);
+	return entry;
 }
 
 static enum status handle_claim(struct session *session, const Holdfast__V1__Claim *from,

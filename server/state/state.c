@@ -872,10 +872,12 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 	if (is_live) {
 		entry->volume->n_live++;
 		entry->node->n_live++;
+		entry->node->n_renamed += entry->claim.renamed; /* it stays so */
 		state->n_claims++;
 	} else {
 		entry->volume->n_live--;
 		entry->node->n_live--;
+		entry->node->n_renamed -= entry->claim.renamed;
 		state->n_claims--;
 	}
 }

@@ -214,6 +214,7 @@ struct node_entry {
 	const struct plugin_runner *counted;  /* of plugins.c; not NULL only while it counts a plugin */
 	struct message_list *drivers;	      /* NodeDriver, from its last report; not stored */
 	size_t n_live;			      /* claims that are not freed */
+	size_t n_renamed;		      /* of these, those that the node knows by another id */
 	size_t n_allocs;		      /* in the tree above */
 	size_t n_live_allocs;		      /* that are not client-terminal */
 	size_t n_pending;     /* objects that change by its messages and are not durable yet */
