@@ -108,7 +108,9 @@ enum status volume_device_check_former(struct volume_op *op, uint32_t dev_major,
 	const struct volume_target *target = &op->target;
 	bool is_known = target->dev_major != 0 || target->dev_minor != 0;
 
-	if (!is_known || (target->dev_major == dev_major && target->dev_minor == dev_minor))
+	/* the mounts of a csi plugin may be of several devices, and those that are still there use theirs */
+	if (target->type == VOLUME_CSI || !is_known ||
+	    (target->dev_major == dev_major && target->dev_minor == dev_minor))
 		return STATUS_OK;
 	return volume_device_check(op, &says_nothing, err);
 }

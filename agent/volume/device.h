@@ -18,8 +18,8 @@ void volume_device_classify(struct volume_op *op, uint32_t dev_major, uint32_t d
  * @reply the helper's to UNSTAGE */
 enum status volume_device_check(struct volume_op *op, const struct mh_reply *reply, struct error *err);
 
-/** The same of the number by which the volume was mounted before, if it is now mounted as another one: a
- * plugin may mount in its own folder under the name of another one's volume. */
+/** The same of the number by which a native volume was mounted before, if it is now mounted as another one: a
+ * plugin may mount in its own folder under the name of such a volume. */
 enum status volume_device_check_former(struct volume_op *op, uint32_t dev_major, uint32_t dev_minor,
 				       struct error *err);
 
