@@ -58,11 +58,9 @@ static void describe(struct alloc_record *record, enum status code, const char *
 	(void)snprintf(record->description, sizeof(record->description), "%s", text);
 }
 
-/* Keeps by which number the volume was mounted here before: a copy of that mount may live. */
+/* Keeps by which number the volume was mounted under the same grant: a copy of that mount may live. */
 static void keep_device(const struct volume_target *former, struct volume_target *target)
 {
-	if (!str_eq(former->wire_volume, target->wire_volume))
-		return;
 	target->dev_major = former->dev_major;
 	target->dev_minor = former->dev_minor;
 	target->is_host_device = former->is_host_device;
@@ -75,6 +73,7 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 	const struct volume_request *request = &record->alloc.volumes[i];
 	struct volume_record *volume = &record->volumes[i];
 	const struct volume_target former = volume->target;
+	bool is_repeated = volume->generation == grant->claim.generation;
 
 	volume->state = VOLUME_CLAIMED;
 	volume->generation = grant->claim.generation;
@@ -99,7 +98,8 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 	memcpy(volume->target.namespace, grant->volume.namespace, sizeof(volume->target.namespace));
 	memcpy(volume->target.wire_volume, grant->wire_volume, sizeof(volume->target.wire_volume));
 	memcpy(volume->target.alloc_id, record->alloc.id, sizeof(volume->target.alloc_id));
-	keep_device(&former, &volume->target);
+	if (is_repeated)
+		keep_device(&former, &volume->target);
 	if (grant->volume.type != VOLUME_CSI) {
 		memcpy(volume->target.profile, grant->volume.profile, sizeof(volume->target.profile));
 		return;
