@@ -1157,7 +1157,8 @@ static void mark_waiting(struct server *server)
 			wake(work);
 }
 
-static void note_object(struct server *server, const struct change_object *object)
+/* Wakes the job that the change is about. Returns whether it may help jobs that wait. */
+static bool note_object(struct server *server, const struct change_object *object)
 {
 	const struct alloc *alloc = object->value;
 	const struct claim *claim = object->value;
@@ -1166,31 +1167,32 @@ static void note_object(struct server *server, const struct change_object *objec
 	case OBJECT_RECORD:
 		if (str_starts_with(object->key, PREFIX_JOB))
 			mark_changed(server, object->key);
-		break;
+		return false;
 	case OBJECT_ALLOC:
 		if (alloc->job_id[0] != '\0')
 			mark_job_of(server, object);
-		if (alloc->n_plugins > 0 && (object->is_deletion || alloc_is_client_terminal(alloc)))
-			mark_waiting(server); /* its node can have the plugin of another job */
-		break;
+		/* its node can have the plugin of another job */
+		return alloc->n_plugins > 0 && (object->is_deletion || alloc_is_client_terminal(alloc));
 	case OBJECT_CLAIM:
-		if (object->is_deletion || claim->state == CLAIM_FREED)
-			mark_waiting(server);
-		break;
+		return object->is_deletion || claim->state == CLAIM_FREED;
 	case OBJECT_VOLUME:
 	case OBJECT_NODE:
 	case OBJECT_NODE_PLUGIN:
-		mark_waiting(server);
-		break;
+		return true;
 	case OBJECT_KIND_N:
 		break;
 	}
+	return false;
 }
 
 void job_work_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
+	bool may_help = false;
+
 	for (size_t i = 0; i < n; i++)
-		note_object(server, &objects[i]);
+		may_help |= note_object(server, &objects[i]);
+	if (may_help) /* once: thousands may wait */
+		mark_waiting(server);
 }
 
 static const struct job_work *work_of(struct server *server, const char *namespace, const char *id)
