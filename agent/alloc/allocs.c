@@ -24,6 +24,7 @@ RB_HEAD(alloc_tree, alloc_entry);
 struct release_entry {
 	LIST_ENTRY(release_entry) entry;
 	struct release *release;
+	struct release_note *note; /* in the list of them */
 };
 
 struct allocs {
@@ -32,6 +33,7 @@ struct allocs {
 	size_t n;
 	LIST_HEAD(, release_entry) releases;
 	size_t n_releases;
+	LIST_HEAD(, release_note) notes; /* of releases, and of those that an earlier run began */
 	bool is_adopted;
 	bool is_draining;
 };
@@ -95,9 +97,38 @@ static enum status on_receipt(const struct receipt *receipt, void *userdata, str
 	return receipts_add(allocs->env->receipts, receipt, err);
 }
 
+static void on_forgotten(const struct error *err, void *userdata)
+{
+	struct allocs *allocs = userdata;
+
+	if (err)
+		allocs->env->on_broken(err, allocs->env->userdata);
+}
+
+/* The mounts of another boot are gone. */
+static enum status on_note(const struct release_note *note, void *userdata, struct error *err)
+{
+	const struct journal_write forget = {.forget_note = note->claim_id};
+	struct allocs *allocs = userdata;
+	struct release_note *kept;
+
+	if (!str_eq(note->boot_id, allocs->env->boot_id))
+		return journal_write(allocs->env->journal, &forget, on_forgotten, allocs, err);
+	kept = calloc(1, sizeof(*kept));
+	if (!kept)
+		return error_no_memory(err, "the releases");
+	*kept = *note;
+	LIST_INSERT_HEAD(&allocs->notes, kept, entry);
+	return STATUS_OK;
+}
+
 enum status allocs_load(struct allocs *allocs, struct error *err)
 {
-	static const struct journal_reader reader = {.on_alloc = on_alloc, .on_receipt = on_receipt};
+	static const struct journal_reader reader = {
+		.on_alloc = on_alloc,
+		.on_receipt = on_receipt,
+		.on_note = on_note,
+	};
 
 	return journal_read(allocs->env->journal, &reader, allocs, err);
 }
@@ -287,14 +318,6 @@ static void drop(struct allocs *allocs, struct alloc_entry *entry)
 	free(entry);
 }
 
-static void on_forgotten(const struct error *err, void *userdata)
-{
-	struct allocs *allocs = userdata;
-
-	if (err)
-		allocs->env->on_broken(err, allocs->env->userdata);
-}
-
 void allocs_forget(struct allocs *allocs, const char *id)
 {
 	const struct journal_write write = {.forget_alloc = id};
@@ -315,6 +338,12 @@ void allocs_forget(struct allocs *allocs, const char *id)
 	drop(allocs, entry);
 }
 
+static void drop_note(struct release_note *note)
+{
+	LIST_REMOVE(note, entry);
+	free(note);
+}
+
 static void on_release_done(struct release *release, void *userdata)
 {
 	struct allocs *allocs = userdata;
@@ -327,9 +356,29 @@ static void on_release_done(struct release *release, void *userdata)
 	if (entry) {
 		LIST_REMOVE(entry, entry);
 		allocs->n_releases--;
+		/* without a receipt it is begun again, and needs its note */
+		if (receipts_find(allocs->env->receipts, entry->note->claim_id, true))
+			drop_note(entry->note);
 		free(entry);
 	}
 	release_free(release);
+}
+
+static struct release_note *find_note(struct allocs *allocs, const char *claim_id)
+{
+	struct release_note *note;
+
+	LIST_FOREACH (note, &allocs->notes, entry) {
+		if (str_eq(note->claim_id, claim_id))
+			return note;
+	}
+	note = calloc(1, sizeof(*note));
+	if (!note)
+		return NULL;
+	(void)str_copy(note->claim_id, sizeof(note->claim_id), claim_id);
+	memcpy(note->boot_id, allocs->env->boot_id, sizeof(note->boot_id));
+	LIST_INSERT_HEAD(&allocs->notes, note, entry);
+	return note;
 }
 
 static enum status begin_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
@@ -349,10 +398,14 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%d claims are being released already",
 				 RELEASES_MAX);
 	entry = calloc(1, sizeof(*entry));
-	if (!entry)
+	if (entry)
+		entry->note = find_note(allocs, claim->id);
+	if (!entry || !entry->note) {
+		free(entry);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot release claim %s",
 				 claim->id);
-	status = release_new(allocs->env, claim, wire_volume, ticket, on_release_done, allocs,
+	}
+	status = release_new(allocs->env, claim, wire_volume, ticket, entry->note, on_release_done, allocs,
 			     &entry->release, err);
 	if (status != STATUS_OK) {
 		free(entry);
@@ -554,6 +607,7 @@ enum status allocs_new(const struct runner_env *env, struct allocs **ret, struct
 	allocs->env = env;
 	RB_INIT(&allocs->tree);
 	LIST_INIT(&allocs->releases);
+	LIST_INIT(&allocs->notes);
 	*ret = allocs;
 	return STATUS_OK;
 }
@@ -561,6 +615,7 @@ enum status allocs_new(const struct runner_env *env, struct allocs **ret, struct
 void allocs_free(struct allocs *allocs)
 {
 	struct release_entry *release;
+	struct release_note *note;
 	struct alloc_entry *entry;
 
 	if (!allocs)
@@ -572,5 +627,7 @@ void allocs_free(struct allocs *allocs)
 		release_free(release->release);
 		free(release);
 	}
+	while ((note = LIST_FIRST(&allocs->notes)))
+		drop_note(note);
 	free(allocs);
 }

@@ -27,15 +27,19 @@
 #define PREFIX_ALLOC "alloc/"
 #define PREFIX_RECEIPT "receipt/"
 #define PREFIX_PLUGIN "plugin/"
+#define PREFIX_RELEASE "release/"
 
 enum { MARK_BYTES_MAX = 256 }; /* a store id, numbers, a proof */
 
 enum { LOG_PATH_SIZE = PATH_MAX + 8 };
 
-enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 7 };
+enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 9 };
 
 /* Two ids, KERNEL_WORDS_MAX, and numbers. */
 enum { RECEIPT_BYTES_MAX = 2 * UUID_TEXT_SIZE + KERNEL_WORDS_MAX + 64 };
+
+/* Two ids, and numbers. */
+enum { NOTE_BYTES_MAX = 2 * UUID_TEXT_SIZE + 64 };
 
 /* The operations of one write, with the memory that they refer to. */
 struct batch {
@@ -45,6 +49,7 @@ struct batch {
 	uint8_t *alloc_bytes;
 	uint8_t *plugin_bytes;
 	uint8_t receipt_bytes[RECEIPT_BYTES_MAX];
+	uint8_t note_bytes[NOTE_BYTES_MAX];
 	uint8_t mark_bytes[MARK_BYTES_MAX];
 };
 
@@ -96,6 +101,11 @@ static void receipt_key(char key[static KEY_SIZE], const struct receipt *receipt
 static void plugin_key(char key[static KEY_SIZE], const char *id)
 {
 	(void)str_format(key, KEY_SIZE, PREFIX_PLUGIN "%s", id);
+}
+
+static void note_key(char key[static KEY_SIZE], const char *claim_id)
+{
+	(void)str_format(key, KEY_SIZE, PREFIX_RELEASE "%s", claim_id);
 }
 
 struct meta {
@@ -337,6 +347,32 @@ static bool on_plugin_item(const struct kv_item *item, void *userdata)
 	return reading->status == STATUS_OK;
 }
 
+static bool on_note_item(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__JournalRelease *pb =
+		holdfast__v1__journal_release__unpack(NULL, item->len, item->value);
+	struct reading *reading = userdata;
+	struct release_note note = {0};
+	bool is_whole = pb && id_is_uuid(pb->claim_id) && id_is_uuid(pb->boot_id) &&
+			(unsigned int)pb->source_class < SOURCE_CLASS_N;
+
+	if (is_whole) {
+		note.device.source.class = (enum source_class)pb->source_class;
+		note.device.dev_major = pb->dev_major;
+		note.device.dev_minor = pb->dev_minor;
+		note.device.is_host_device = pb->is_host_device;
+		note.device.is_nfs_listed = pb->is_nfs_listed;
+		memcpy(note.claim_id, pb->claim_id, sizeof(note.claim_id));
+		memcpy(note.boot_id, pb->boot_id, sizeof(note.boot_id));
+	}
+	if (pb)
+		protobuf_c_message_free_unpacked(&pb->base, NULL);
+	reading->status = is_whole ? reading->reader->on_note(&note, reading->userdata, reading->err)
+				   : error_set(reading->err, STATUS_DATA_LOSS, 0,
+					       "the journal's record %s is damaged", item->key);
+	return reading->status == STATUS_OK;
+}
+
 enum status journal_read(struct journal *journal, const struct journal_reader *reader, void *userdata,
 			 struct error *err)
 {
@@ -349,6 +385,7 @@ enum status journal_read(struct journal *journal, const struct journal_reader *r
 		{reader->on_alloc != NULL, PREFIX_ALLOC, on_alloc_item},
 		{reader->on_receipt != NULL, PREFIX_RECEIPT, on_receipt_item},
 		{reader->on_plugin != NULL, PREFIX_PLUGIN, on_plugin_item},
+		{reader->on_note != NULL, PREFIX_RELEASE, on_note_item},
 	};
 	enum status status = STATUS_OK;
 
@@ -405,6 +442,25 @@ static void batch_put_receipt(struct batch *batch, const struct receipt *receipt
 						    batch->receipt_bytes); /* ids, numbers, one short text */
 }
 
+static void batch_put_note(struct batch *batch, const struct release_note *note)
+{
+	Holdfast__V1__JournalRelease pb = HOLDFAST__V1__JOURNAL_RELEASE__INIT;
+	struct release_note copy = *note;
+	struct kv_op *op;
+
+	pb.claim_id = copy.claim_id;
+	pb.boot_id = copy.boot_id;
+	pb.source_class = (Holdfast__V1__SourceClass)copy.device.source.class;
+	pb.dev_major = copy.device.dev_major;
+	pb.dev_minor = copy.device.dev_minor;
+	pb.is_host_device = copy.device.is_host_device;
+	pb.is_nfs_listed = copy.device.is_nfs_listed;
+	note_key(batch->keys[batch->n], copy.claim_id);
+	op = batch_add(batch);
+	op->value = batch->note_bytes;
+	op->len = holdfast__v1__journal_release__pack(&pb, batch->note_bytes);
+}
+
 static enum status batch_put_plugin(struct batch *batch, const struct node_plugin *plugin, struct error *err)
 {
 	Holdfast__V1__JournalPlugin pb = HOLDFAST__V1__JOURNAL_PLUGIN__INIT;
@@ -451,6 +507,12 @@ static enum status batch_fill(struct batch *batch, const struct journal_write *w
 	}
 	if (write->forget_plugin) {
 		plugin_key(batch->keys[batch->n], write->forget_plugin);
+		(void)batch_add(batch);
+	}
+	if (write->note)
+		batch_put_note(batch, write->note);
+	if (write->forget_note) {
+		note_key(batch->keys[batch->n], write->forget_note);
 		(void)batch_add(batch);
 	}
 	if (write->plugin)

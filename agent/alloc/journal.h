@@ -15,6 +15,7 @@
 
 #include <holdfast/v1/types.pb-c.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 #include <systemd/sd-event.h>
 
 struct journal;
@@ -44,11 +45,21 @@ bool journal_note_mark(struct journal *journal, const Holdfast__V1__Mark *mark);
 /** Waits for the pending writes, whose callbacks do not run. NULL is allowed. */
 void journal_close(struct journal *journal);
 
+/* Keeps the device of a volume that is released at the server's order: after a restart only this note shows
+ * that a copy of the mount lives. */
+struct release_note {
+	LIST_ENTRY(release_note) entry; /* its owner's */
+	char claim_id[UUID_TEXT_SIZE];
+	char boot_id[UUID_TEXT_SIZE];
+	struct volume_target device; /* only volume_target_keep_device(); 0:0: not known */
+};
+
 struct journal_reader {
 	/* @record handed over, free() */
 	enum status (*on_alloc)(struct alloc_record *record, void *userdata, struct error *err);
 	enum status (*on_receipt)(const struct receipt *receipt, void *userdata, struct error *err);
 	enum status (*on_plugin)(const struct node_plugin *plugin, void *userdata, struct error *err);
+	enum status (*on_note)(const struct release_note *note, void *userdata, struct error *err);
 };
 
 /** Read what there are functions for, at start-up: blocks. STATUS_DATA_LOSS for a damaged record. */
@@ -63,6 +74,8 @@ struct journal_write {
 	const struct receipt *drop_receipt; /* acknowledged */
 	const struct node_plugin *plugin;   /* facts to be stored */
 	const char *forget_plugin;	    /* id */
+	const struct release_note *note;    /* to be stored */
+	const char *forget_note;	    /* id of its claim */
 };
 
 /** @err NULL: written. */

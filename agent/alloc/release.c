@@ -16,6 +16,7 @@ struct release {
 	struct claim claim;
 	struct volume_target target;
 	struct receipt receipt;
+	struct release_note *note; /* borrowed */
 	release_done_fn *done;
 	void *userdata;
 	uint32_t slots; /* bit per slot that is still to be unpublished */
@@ -99,10 +100,35 @@ static void on_written(const struct error *err, void *userdata)
 
 static void release_finish(struct release *release)
 {
-	const struct journal_write write = {.receipt = &release->receipt};
+	const struct journal_write write = {
+		.receipt = &release->receipt,
+		.forget_note = release->note->claim_id,
+	};
 	struct error err;
 
 	if (journal_write(release->env->journal, &write, on_written, release, &err) != STATUS_OK)
+		release->env->on_broken(&err, release->env->userdata);
+}
+
+static void on_kept(const struct error *err, void *userdata)
+{
+	struct release *release = userdata;
+
+	if (err)
+		release->env->on_broken(err, release->env->userdata);
+	else
+		volume_op_continue(release->task);
+}
+
+static void on_device(const struct volume_target *target, void *userdata)
+{
+	struct release *release = userdata;
+	const struct journal_write write = {.note = release->note};
+	struct error err;
+
+	volume_target_keep_device(target, &release->target);
+	volume_target_keep_device(target, &release->note->device);
+	if (journal_write(release->env->journal, &write, on_kept, release, &err) != STATUS_OK)
 		release->env->on_broken(&err, release->env->userdata);
 }
 
@@ -154,11 +180,11 @@ static void proceed(struct release *release)
 
 	if (release->slots != 0) {
 		release->target.slot = (uint8_t)__builtin_ctz(release->slots);
-		status = volume_manager_unmount(volumes, &release->target, on_unmounted, on_retry, release,
-						&release->task, &err);
+		status = volume_manager_unmount(volumes, &release->target, on_unmounted, on_retry, on_device,
+						release, &release->task, &err);
 	} else {
-		status = volume_manager_release(volumes, &release->target, on_unstaged, on_retry, release,
-						&release->task, &err);
+		status = volume_manager_release(volumes, &release->target, on_unstaged, on_retry, on_device,
+						release, &release->task, &err);
 	}
 	if (status == STATUS_OK)
 		return;
@@ -192,8 +218,8 @@ static enum status name_profile(struct volume_target *target, const struct claim
 }
 
 enum status release_new(const struct runner_env *env, const struct claim *claim, const char *wire_volume,
-			const struct ticket *ticket, release_done_fn *done, void *userdata,
-			struct release **ret, struct error *err)
+			const struct ticket *ticket, struct release_note *note, release_done_fn *done,
+			void *userdata, struct release **ret, struct error *err)
 {
 	struct release *release;
 	enum status status;
@@ -208,6 +234,7 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 	release->env = env;
 	release->done = done;
 	release->userdata = userdata;
+	release->note = note;
 	release->claim = *claim;
 	release->target.has_ticket = ticket != NULL;
 	if (ticket)
@@ -268,7 +295,9 @@ void release_start(struct release *release)
 {
 	assert(!release->task);
 	release->slots = find_slots(release);
-	if (release->target.type != VOLUME_CSI)
+	volume_target_keep_device(&release->note->device, &release->target);
+	if (release->target.type != VOLUME_CSI && release->target.dev_major == 0 &&
+	    release->target.dev_minor == 0)
 		release->target.source.class = find_class(release);
 	else if (release->slots != 0)
 		/* nothing is published that a plugin has not mounted; else the volume manager looks */

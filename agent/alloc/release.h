@@ -14,10 +14,11 @@ typedef void release_done_fn(struct release *release, void *userdata);
 
 /** Nothing happens before release_start().
  * @env borrowed; @claim and @wire_volume copied
+ * @note of this claim, borrowed; kept up to date and journalled until there is a receipt
  * @ret owned by the caller, release_free() */
 enum status release_new(const struct runner_env *env, const struct claim *claim, const char *wire_volume,
-			const struct ticket *ticket, release_done_fn *done, void *userdata,
-			struct release **ret, struct error *err);
+			const struct ticket *ticket, struct release_note *note, release_done_fn *done,
+			void *userdata, struct release **ret, struct error *err);
 
 /** Once. There must be a mount snapshot. */
 void release_start(struct release *release);

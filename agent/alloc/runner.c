@@ -53,6 +53,7 @@ struct alloc_runner {
 	uint32_t volume; /* that the operation is about */
 	struct claim_call *claim;
 	struct volume_op *volume_op;
+	bool is_device_unwritten; /* that it waits for */
 	struct backoff claim_backoff;
 	sd_event_source *retry_timer;
 	sd_event_source *progress_timer; /* while mounting or releasing */
@@ -500,6 +501,20 @@ static void on_unmounted(const struct volume_mounted *mounted, const struct erro
 						   .mounted = mounted});
 }
 
+static void on_device(const struct volume_target *target, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	const struct alloc_event event = {
+		.type = ALLOC_EVENT_DEVICE,
+		.volume = runner->volume,
+		.target = target,
+	};
+
+	(void)alloc_step(runner->record, &event);
+	runner->is_device_unwritten = true;
+	runner_save(runner, NULL, false);
+}
+
 static void on_unmount_retry(const struct error *err, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
@@ -536,7 +551,8 @@ static void runner_begin_unmount(struct alloc_runner *runner, uint32_t i)
 	runner->progress_delay_ms = MOUNT_CHANGES_FIRST_MS;
 	arm_progress(runner);
 	if (volume_manager_unmount(runner->env->volumes, &runner->record->volumes[i].target, on_unmounted,
-				   on_unmount_retry, runner, &runner->volume_op, &err) == STATUS_OK)
+				   on_unmount_retry, on_device, runner, &runner->volume_op,
+				   &err) == STATUS_OK)
 		return;
 	runner_end_op(runner);
 	on_unmount_retry(&err, runner);
@@ -943,6 +959,11 @@ static void runner_advance(struct alloc_runner *runner)
 	runner_unit_written(runner);
 	if (runner->op == RUNNER_START_TASK)
 		alloc_tasks_written(runner->tasks, runner->task);
+	if (runner->is_device_unwritten) {
+		runner->is_device_unwritten = false;
+		volume_op_continue(runner->volume_op);
+		return;
+	}
 	if (runner->op != RUNNER_IDLE)
 		return;
 	if (runner->record->phase == ALLOC_STOPPING || runner->record->phase == ALLOC_STOPPED)

@@ -38,6 +38,7 @@ static const uint8_t phase_steps[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_FAIL] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
 	[ALLOC_EVENT_STOP] =       {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
 	[ALLOC_EVENT_SHUTDOWN] =   {TO(STOPPING), TO(STOPPING), TO(STOPPING), TO(STOPPING), NO,           NO},
+	[ALLOC_EVENT_DEVICE] =     {NO,           NO,           NO,           NO,           STAY,         NO},
 	[ALLOC_EVENT_RELEASED] =   {NO,           NO,           NO,           NO,           STAY,         NO},
 	[ALLOC_EVENT_FINISH] =     {NO,           NO,           NO,           NO,           TO(STOPPED),  NO},
 	[ALLOC_EVENT_REBOOTED] =   {TO(STOPPED),  TO(STOPPED),  TO(STOPPED),  TO(STOPPED),  TO(STOPPED),  NO},
@@ -56,16 +57,6 @@ static void describe(struct alloc_record *record, enum status code, const char *
 {
 	record->alloc.client_code = (int32_t)code;
 	(void)snprintf(record->description, sizeof(record->description), "%s", text);
-}
-
-/* Keeps by which number the volume was mounted under the same grant: a copy of that mount may live. */
-static void keep_device(const struct volume_target *former, struct volume_target *target)
-{
-	target->dev_major = former->dev_major;
-	target->dev_minor = former->dev_minor;
-	target->is_host_device = former->is_host_device;
-	target->is_nfs_listed = former->is_nfs_listed;
-	target->has_own_superblock = former->has_own_superblock;
 }
 
 static void apply_grant(struct alloc_record *record, uint32_t i, const struct claim_grant *grant)
@@ -98,8 +89,9 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 	memcpy(volume->target.namespace, grant->volume.namespace, sizeof(volume->target.namespace));
 	memcpy(volume->target.wire_volume, grant->wire_volume, sizeof(volume->target.wire_volume));
 	memcpy(volume->target.alloc_id, record->alloc.id, sizeof(volume->target.alloc_id));
+	/* a copy of a mount that was made under the same grant may live */
 	if (is_repeated)
-		keep_device(&former, &volume->target);
+		volume_target_keep_device(&former, &volume->target);
 	if (grant->volume.type != VOLUME_CSI) {
 		memcpy(volume->target.profile, grant->volume.profile, sizeof(volume->target.profile));
 		return;
@@ -444,6 +436,7 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 	case ALLOC_EVENT_CLAIMED:
 	case ALLOC_EVENT_MOUNTED:
 	case ALLOC_EVENT_UNMOUNTED:
+	case ALLOC_EVENT_DEVICE:
 	case ALLOC_EVENT_RELEASED:
 		if (event->volume >= record->alloc.n_volumes)
 			return false;
@@ -560,6 +553,9 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 	case ALLOC_EVENT_SHUTDOWN:
 		record->final_status = CLIENT_LOST;
 		describe(record, STATUS_ABORTED, "node was shut down");
+		return true;
+	case ALLOC_EVENT_DEVICE:
+		volume_target_keep_device(event->target, &record->volumes[event->volume].target);
 		return true;
 	case ALLOC_EVENT_RELEASED:
 		apply_released(record, event->volume);

@@ -47,6 +47,7 @@ enum alloc_event_type {
 	ALLOC_EVENT_FAIL,	   /* err */
 	ALLOC_EVENT_STOP,	   /* by the server */
 	ALLOC_EVENT_SHUTDOWN,	   /* the host shuts down */
+	ALLOC_EVENT_DEVICE,	   /* volume, target: its device, before it is unstaged */
 	ALLOC_EVENT_RELEASED,	   /* volume; mounted: its plugin was bypassed */
 	ALLOC_EVENT_FINISH,	   /* nothing is left */
 	ALLOC_EVENT_REBOOTED,	   /* the node was restarted since it was accepted */
@@ -59,6 +60,7 @@ struct alloc_event {
 	uint32_t task;	 /* index */
 	const struct claim_grant *grant;
 	const struct volume_mounted *mounted;
+	const struct volume_target *target;
 	const struct error *err;
 	const char *invocation;
 	const char *driver;

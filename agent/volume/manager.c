@@ -52,14 +52,15 @@ enum status volume_manager_mount(struct volume_manager *manager, const struct vo
 }
 
 enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
-				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_op **ret, struct error *err)
+				   volume_done_fn *done, volume_retry_fn *retry, volume_keep_fn *keep,
+				   void *userdata, struct volume_op **ret, struct error *err)
 {
 	const struct volume_op init = {
 		.target = *target,
 		.kind = VOLUME_OP_UNMOUNT,
 		.done = done,
 		.retry = retry,
+		.keep = keep,
 		.userdata = userdata,
 	};
 
@@ -67,14 +68,15 @@ enum status volume_manager_unmount(struct volume_manager *manager, const struct 
 }
 
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
-				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_op **ret, struct error *err)
+				   volume_done_fn *done, volume_retry_fn *retry, volume_keep_fn *keep,
+				   void *userdata, struct volume_op **ret, struct error *err)
 {
 	const struct volume_op init = {
 		.target = *target,
 		.kind = VOLUME_OP_RELEASE,
 		.done = done,
 		.retry = retry,
+		.keep = keep,
 		.userdata = userdata,
 	};
 

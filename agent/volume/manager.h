@@ -56,16 +56,17 @@ enum status volume_manager_mount(struct volume_manager *manager, const struct vo
 				 struct error *err);
 
 /** Unpublishes, and unstages without other users; repeated until done. A missing mount is no error.
- * @retry is called for each failure; may be NULL */
+ * @retry is called for each failure; may be NULL
+ * @keep may be NULL */
 enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
-				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_op **ret, struct error *err);
+				   volume_done_fn *done, volume_retry_fn *retry, volume_keep_fn *keep,
+				   void *userdata, struct volume_op **ret, struct error *err);
 
 /** Does the last part of an unmount: unstages if the volume has no user at all. The target's allocation and
  * slot do not count; the rest is as above. */
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
-				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
-				   struct volume_op **ret, struct error *err);
+				   volume_done_fn *done, volume_retry_fn *retry, volume_keep_fn *keep,
+				   void *userdata, struct volume_op **ret, struct error *err);
 
 /** Lets the plugin grow its mounts on this node after a csi volume has grown: NodeExpandVolume, scheduled
  * among the operations of the volume. One try: the server asks again.

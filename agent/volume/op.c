@@ -889,14 +889,20 @@ static void op_look(struct volume_op *op)
 		op_send(op, VOLUME_OP_LOOK);
 }
 
+static bool is_other_device(const struct volume_target *a, const struct volume_target *b)
+{
+	return a->dev_major != b->dev_major || a->dev_minor != b->dev_minor ||
+	       a->is_host_device != b->is_host_device || a->is_nfs_listed != b->is_nfs_listed ||
+	       a->source.class != b->source.class;
+}
+
 static void op_check(struct volume_op *op)
 {
 	struct volume_manager *manager = op->manager;
 	struct volume_target *target = &op->target;
 	const struct mount_snapshot_entry *staged =
 		mount_snapshot_staged(manager->observed, target->wire_volume);
-	bool is_plugins =
-		target->type == VOLUME_CSI && plugin_owned_has(&manager->plugin_owned, target->wire_volume);
+	const struct volume_target former = *target;
 	struct error err;
 
 	if (staged &&
@@ -916,6 +922,19 @@ static void op_check(struct volume_op *op)
 				VOLUME_DEVICE_HOSTS;
 		}
 	}
+	if (op->keep && is_other_device(&former, target))
+		op->keep(target, op->userdata);
+	else
+		volume_op_continue(op);
+}
+
+void volume_op_continue(struct volume_op *op)
+{
+	const struct volume_target *target = &op->target;
+	bool is_plugins = target->type == VOLUME_CSI;
+
+	assert(op->state == VOLUME_OP_CHECKING);
+	is_plugins = is_plugins && plugin_owned_has(&op->manager->plugin_owned, target->wire_volume);
 	if (op_in_use(op, is_plugins ? volume_target_use(target) : VOLUME_USE_ANY))
 		volume_op_handle(op, VOLUME_OP_IN_USE, NULL);
 	else if (target->type == VOLUME_CSI && target->without_plugin)

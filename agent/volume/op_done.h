@@ -16,6 +16,8 @@ enum {
 	VOLUME_RETRY_MAX_MS = 30000,
 };
 
+struct volume_op;
+
 struct volume_mounted {
 	char path[ALLOC_PATH_MAX + 1];
 	bool is_device; /* path is a block device, made by the plugin */
@@ -32,6 +34,14 @@ typedef void volume_done_fn(const struct volume_mounted *mounted, const struct e
 
 /** An unmount failed and will be tried again. */
 typedef void volume_retry_fn(const struct error *err, void *userdata);
+
+/** The volume of @target is going to be unstaged, and its device is not the one that the operation began
+ * with: the caller makes that durable, and then calls volume_op_continue(). A copy of the mount that lives on
+ * is found only by it. */
+typedef void volume_keep_fn(const struct volume_target *target, void *userdata);
+
+/** Continues an operation whose device has become durable. */
+void volume_op_continue(struct volume_op *op);
 
 /** Returns whether the staged volume is used on this node in this way, except by the publish at @alloc_id and
  * @slot. Users are looked up at this moment.

@@ -36,6 +36,7 @@ struct volume_op {
 	struct volume_mounted mounted; /* what @done gets; kernel: of an unmount without its plugin */
 	volume_done_fn *done;
 	volume_retry_fn *retry;
+	volume_keep_fn *keep;	      /* NULL: not wanted */
 	volume_expanded_fn *expanded; /* in the place of done */
 	void *userdata;
 	struct backoff backoff;

@@ -57,6 +57,17 @@ struct volume_target {
 	bool is_freed;	     /* no caller waits for it: a failure leaves remains */
 };
 
+/** Copies the known facts of the device that the volume was mounted from. */
+static inline void volume_target_keep_device(const struct volume_target *from, struct volume_target *to)
+{
+	to->source.class = from->source.class;
+	to->dev_major = from->dev_major;
+	to->dev_minor = from->dev_minor;
+	to->is_host_device = from->is_host_device;
+	to->is_nfs_listed = from->is_nfs_listed;
+	to->has_own_superblock = from->has_own_superblock;
+}
+
 static inline enum volume_use volume_target_use(const struct volume_target *target)
 {
 	return target->read_only ? VOLUME_USE_READ : VOLUME_USE_WRITE;

@@ -419,8 +419,8 @@ static void user_continue(struct csi_user *user)
 		return;
 	if (user->wants_stop) {
 		user->is_unmounting = true;
-		assert_ok(volume_manager_unmount(user->node->manager, &target, on_unmounted, on_retry, user,
-						 &user->task, &err));
+		assert_ok(volume_manager_unmount(user->node->manager, &target, on_unmounted, on_retry, NULL,
+						 user, &user->task, &err));
 	} else if (user->state == CSI_USER_CLAIMED) {
 		target.details = make_details();
 		assert_ok(volume_manager_mount(user->node->manager, &target, on_mounted, user, &user->task,

@@ -224,6 +224,17 @@ static void release_with_profile(struct world *w, const char *profile)
 	WORLD_UNTIL(w, release_failed_twice);
 	assert_false(claim->is_released);
 	assert_non_null(strstr(claim->last_error, "(device 0:100) is still in use"));
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	w->server.adoption_complete = false;
+	claim->errors = 0;
+	w->nfs_is_shared = true; /* whether it was its own cannot be seen any more */
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_mount_snapshot);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, release_failed_twice);
+	assert_false(claim->is_released);
+	assert_non_null(strstr(claim->last_error, "(device 0:100) is still in use"));
 	w->nfs_lives = false;
 	WORLD_UNTIL(w, everything_is_released);
 }

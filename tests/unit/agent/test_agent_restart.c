@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenario.h"
 
+#include "alloc/journal.h"
 #include "base/clock.h"
 #include "base/fd.h"
 
@@ -199,6 +200,109 @@ WORLD_TEST(a_publish_without_its_stage_is_cleaned_up_too)
 	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
 	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 1));
 	assert_int_equal(claim->errors, 0);
+}
+
+static bool release_failed_thrice_more(struct world *w)
+{
+	return w->server.claims[0].is_released || w->server.claims[0].errors >= 5;
+}
+
+static void restart(struct world *w)
+{
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	w->server.adoption_complete = false;
+	w->server.claims[0].errors = 2;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_mount_snapshot);
+}
+
+static enum status count_note(const struct release_note *note, void *userdata, struct error *err)
+{
+	++*(unsigned int *)userdata;
+	return STATUS_OK;
+}
+
+/* Returns how many notes the journal of the stopped agent has, and writes one more, if there is one. */
+static unsigned int count_notes(struct world *w, const struct release_note *more)
+{
+	static const struct journal_reader reader = {.on_note = count_note};
+	const struct journal_options options = {
+		.data_dir = w->config.data_dir, .cluster = MODEL_CLUSTER, .node_id = "n1"};
+	struct journal *journal;
+	unsigned int n = 0;
+	struct error err;
+
+	assert_ok(journal_open(w->event, &options, &journal, &err));
+	assert_ok(journal_read(journal, &reader, &n, &err));
+	if (more)
+		assert_ok(journal_write(journal, &(struct journal_write){.note = more}, NULL, NULL, &err));
+	journal_close(journal);
+	return n;
+}
+
+WORLD_TEST(the_device_of_an_earlier_boot_keeps_no_claim)
+{
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+	struct release_note note = {
+		.boot_id = EARLIER_BOOT,
+		.device = {.source.class = SOURCE_BLOCK, .dev_major = 8, .dev_minor = 16},
+	};
+
+	memcpy(note.claim_id, claim->claim.id, sizeof(note.claim_id));
+	assert_int_equal(count_notes(w, &note), 0);
+	w->superblock_lives = true;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_mount_snapshot);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, all_is_released);
+	assert_int_equal(claim->errors, 0);
+	world_kill_agent(w);
+	assert_int_equal(count_notes(w, NULL), 0);
+}
+
+/* A container keeps a copy of its mount, and the agent is started again while the release waits for that. */
+WORLD_TEST(a_claim_that_only_the_server_knows_is_released_after_its_last_copy)
+{
+	struct model_claim *claim = model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	fake_helper_put(&w->fake, world_wire("vol0"), "", 0, 16);
+	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0, 16);
+	for (size_t i = 0; i < ARRAY_SIZE(w->fake.state->mounts); i++)
+		w->fake.state->mounts[i].major = 8;
+	w->superblock_lives = true;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_mount_snapshot);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, release_failed_twice);
+	for (unsigned int i = 0; i < 2; i++) {
+		restart(w);
+		model_server_release(&w->server, claim);
+		WORLD_UNTIL(w, release_failed_thrice_more);
+		assert_false(claim->is_released);
+		assert_non_null(strstr(claim->last_error, "8:16"));
+	}
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, all_is_released);
+	world_kill_agent(w);
+	assert_int_equal(count_notes(w, NULL), 0);
+}
+
+WORLD_TEST(a_mount_that_fails_after_its_stage_is_released_after_its_last_copy)
+{
+	w->server.class = SOURCE_BLOCK;
+	w->fake.state->refuse_publish = 1;
+	w->superblock_lives = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, release_failed_twice);
+	restart(w);
+	WORLD_UNTIL(w, release_failed_thrice_more);
+	assert_false(w->server.claims[0].is_released);
+	assert_non_null(strstr(w->server.claims[0].last_error, "8:16"));
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
 WORLD_TEST(a_claim_of_which_nothing_is_there_is_released_at_once)

@@ -803,8 +803,9 @@ TEST(events_are_taken_in_their_phases_only)
 		[ALLOC_EVENT_FINISH] = "----y-",       [ALLOC_EVENT_REBOOTED] = "yyyyy-",
 		[ALLOC_EVENT_SHUTDOWN] = "yyyy--",     [ALLOC_EVENT_NETWORK_START] = "yyy---",
 		[ALLOC_EVENT_NETWORK_UP] = "yyy---", /* begun */
-		[ALLOC_EVENT_NETWORK_GONE] = "----y-",
+		[ALLOC_EVENT_NETWORK_GONE] = "----y-", [ALLOC_EVENT_DEVICE] = "----y-",
 	};
+	const struct volume_target target = {0};
 	const struct error failure = {.status = STATUS_INTERNAL, .msg = "x"};
 
 	for (enum alloc_event_type e = 0; e < ALLOC_EVENT_N; e++) {
@@ -817,8 +818,9 @@ TEST(events_are_taken_in_their_phases_only)
 			struct volume_mounted mounted = records_mounted(0);
 			struct alloc_event event =
 				ROW(.type = e, .grant = &grant, .mounted = &mounted, .err = &failure,
-				    .invocation = "x", .driver = "container", .network = &spec,
-				    .handle = &handle, .start = &start, .health = "healthy");
+				    .target = &target, .invocation = "x", .driver = "container",
+				    .network = &spec, .handle = &handle, .start = &start,
+				    .health = "healthy");
 			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
 
 			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);

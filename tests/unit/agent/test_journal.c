@@ -25,6 +25,8 @@ struct fixture {
 	unsigned int n_receipts;
 	struct node_plugin plugin; /* the last one read */
 	unsigned int n_plugins;
+	struct release_note note; /* the last one read */
+	unsigned int n_notes;
 };
 
 static enum status open_as(struct fixture *f, const char *cluster, const char *node_id, struct journal **ret,
@@ -94,16 +96,29 @@ static enum status on_receipt(const struct receipt *receipt, void *userdata, str
 	return STATUS_OK;
 }
 
+static enum status on_note(const struct release_note *note, void *userdata, struct error *err)
+{
+	struct fixture *f = userdata;
+
+	f->note = *note;
+	f->n_notes++;
+	return STATUS_OK;
+}
+
 /* Close, open again, and read. */
 static void read_again(struct fixture *f)
 {
-	static const struct journal_reader reader = {.on_alloc = on_alloc, .on_receipt = on_receipt};
+	static const struct journal_reader reader = {
+		.on_alloc = on_alloc,
+		.on_receipt = on_receipt,
+		.on_note = on_note,
+	};
 	struct error err;
 
 	journal_close(f->journal);
 	f->journal = NULL;
 	open_journal(f);
-	f->n_allocs = f->n_receipts = 0;
+	f->n_allocs = f->n_receipts = f->n_notes = 0;
 	assert_succeeds(journal_read(f->journal, &reader, f, &err), err);
 }
 
@@ -411,6 +426,27 @@ TEST(receipts_are_kept_in_order_and_bounded)
 	assert_non_null(receipts_find(receipts, "00000007", false));
 	assert_int_equal(receipts_count(receipts), RECEIPTS_MAX - 1);
 	receipts_free(receipts);
+}
+
+CASE(the_device_of_a_release_is_read_back_and_dropped)
+{
+	struct release_note note = {
+		.claim_id = BOOT_ID,
+		.boot_id = BOOT_ID,
+		.device = {.source.class = SOURCE_CLASS_N - 1,
+			   .dev_major = UINT32_MAX,
+			   .dev_minor = UINT32_MAX,
+			   .is_host_device = true,
+			   .is_nfs_listed = true},
+	};
+
+	write_now(f, &(struct journal_write){.note = &note});
+	read_again(f);
+	assert_int_equal(f->n_notes, 1);
+	assert_memory_equal(&f->note, &note, sizeof(note));
+	write_now(f, &(struct journal_write){.forget_note = note.claim_id});
+	read_again(f);
+	assert_int_equal(f->n_notes, 0);
 }
 
 static enum status on_plugin(const struct node_plugin *plugin, void *userdata, struct error *err)

@@ -183,8 +183,8 @@ static void unmount(struct request *request, const char *volume, const char *all
 	struct volume_target t = target(volume, alloc);
 	struct error err;
 
-	assert_ok(volume_manager_unmount(request->f->manager, &t, on_done, on_retry, request, &request->task,
-					 &err));
+	assert_ok(volume_manager_unmount(request->f->manager, &t, on_done, on_retry, NULL, request,
+					 &request->task, &err));
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup, teardown)
