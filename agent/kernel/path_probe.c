@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 
@@ -22,9 +23,18 @@ enum look_state {
 	LOOK_ORPHANED, /* by the loop, which has ended: the thread frees it */
 };
 
+/* Lives as long as it has probes that wait, or looks. */
+struct group {
+	TAILQ_ENTRY(group) entry;
+	char name[PATH_PROBE_GROUP_SIZE];
+	size_t n_looks;
+	TAILQ_HEAD(, path_probe) waiting;
+};
+
 /* Shared by a thread and the loop; the last one frees it. */
 struct look {
 	LIST_ENTRY(look) entry;	  /* the loop's */
+	struct group *group;	  /* the loop's */
 	struct path_probe *probe; /* the loop's; NULL when no caller waits for it */
 	atomic_int state;	  /* enum look_state */
 	int wake_fd;		  /* the thread's own */
@@ -34,8 +44,8 @@ struct look {
 
 struct path_probe {
 	TAILQ_ENTRY(path_probe) entry; /* while it waits for a thread */
-	bool is_waiting;
-	int refused; /* why the last try to begin failed, positive; 0: it did not */
+	struct group *group;	       /* the same; NULL: it does not wait */
+	int refused;		       /* why the last try to begin failed, positive; 0: it did not */
 	struct path_probes *probes;
 	struct look *look; /* while a thread runs */
 	path_probe_fn *done;
@@ -50,11 +60,38 @@ struct path_probes {
 	sd_event_source *wake;
 	LIST_HEAD(, look) looks;
 	size_t n_looks;
-	TAILQ_HEAD(, path_probe) waiting;
+	TAILQ_HEAD(groups, group) groups; /* the one that comes next first */
 	size_t n_waiting;
 };
 
 DEFINE_CLEANUP(struct path_probes, path_probes_free)
+
+static struct group *group_get(struct path_probes *probes, const char *name)
+{
+	char cut[PATH_PROBE_GROUP_SIZE];
+	struct group *group;
+
+	str_copy_text(cut, sizeof(cut), name);
+	TAILQ_FOREACH (group, &probes->groups, entry) {
+		if (str_eq(group->name, cut))
+			return group;
+	}
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return NULL;
+	memcpy(group->name, cut, sizeof(cut));
+	TAILQ_INIT(&group->waiting);
+	TAILQ_INSERT_TAIL(&probes->groups, group, entry);
+	return group;
+}
+
+static void group_put(struct path_probes *probes, struct group *group)
+{
+	if (group->n_looks > 0 || !TAILQ_EMPTY(&group->waiting))
+		return;
+	TAILQ_REMOVE(&probes->groups, group, entry);
+	free(group);
+}
 
 static void *look_run(void *userdata)
 {
@@ -89,26 +126,31 @@ static int look_start(struct path_probe *probe)
 	}
 	(void)pthread_detach(thread);
 	look->probe = probe;
+	look->group = probe->group;
+	look->group->n_looks++;
 	probe->look = look;
 	LIST_INSERT_HEAD(&probes->looks, look, entry);
 	probes->n_looks++;
 	return 0;
 }
 
-static void wait_begin(struct path_probe *probe)
+static void wait_begin(struct path_probe *probe, struct group *group)
 {
-	TAILQ_INSERT_TAIL(&probe->probes->waiting, probe, entry);
+	TAILQ_INSERT_TAIL(&group->waiting, probe, entry);
 	probe->probes->n_waiting++;
-	probe->is_waiting = true;
+	probe->group = group;
 }
 
 static void wait_end(struct path_probe *probe)
 {
-	if (!probe->is_waiting)
+	struct group *group = probe->group;
+
+	if (!group)
 		return;
-	TAILQ_REMOVE(&probe->probes->waiting, probe, entry);
+	probe->group = NULL;
 	probe->probes->n_waiting--;
-	probe->is_waiting = false;
+	TAILQ_REMOVE(&group->waiting, probe, entry);
+	group_put(probe->probes, group);
 }
 
 static void probe_free(struct path_probe *probe)
@@ -141,13 +183,32 @@ static bool is_looked_at(const struct path_probes *probes, const char *path)
 	return false;
 }
 
-static struct path_probe *next_waiting(const struct path_probes *probes)
+static struct path_probe *next_of_group(const struct path_probes *probes, const struct group *group)
 {
 	struct path_probe *probe;
 
-	TAILQ_FOREACH (probe, &probes->waiting, entry) {
+	if (group->n_looks >= PATH_PROBE_GROUP_MAX)
+		return NULL;
+	TAILQ_FOREACH (probe, &group->waiting, entry) {
 		if (!is_looked_at(probes, probe->path))
 			return probe;
+	}
+	return NULL;
+}
+
+/* Groups take turns. */
+static struct path_probe *next_waiting(struct path_probes *probes)
+{
+	struct path_probe *probe;
+	struct group *group;
+
+	TAILQ_FOREACH (group, &probes->groups, entry) {
+		probe = next_of_group(probes, group);
+		if (!probe)
+			continue;
+		TAILQ_REMOVE(&probes->groups, group, entry);
+		TAILQ_INSERT_TAIL(&probes->groups, group, entry);
+		return probe;
 	}
 	return NULL;
 }
@@ -172,6 +233,8 @@ static struct look *take_done(struct path_probes *probes)
 		if (atomic_load(&look->state) == LOOK_DONE) {
 			LIST_REMOVE(look, entry);
 			probes->n_looks--;
+			look->group->n_looks--;
+			group_put(probes, look->group);
 			return look;
 		}
 	}
@@ -214,10 +277,12 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-enum status path_probe_start(struct path_probes *probes, const char *path, uint64_t timeout_us,
-			     path_probe_fn *done, void *userdata, struct path_probe **ret, struct error *err)
+enum status path_probe_start(struct path_probes *probes, const char *path, const char *group,
+			     uint64_t timeout_us, path_probe_fn *done, void *userdata,
+			     struct path_probe **ret, struct error *err)
 {
 	struct path_probe *probe;
+	struct group *its;
 	enum status status;
 
 	if (probes->n_waiting >= PATH_PROBES_MAX)
@@ -234,12 +299,16 @@ enum status path_probe_start(struct path_probes *probes, const char *path, uint6
 	probe->probes = probes;
 	probe->done = done;
 	probe->userdata = userdata;
-	status = wakeup_arm(probes->event, &probe->timer, timeout_us, on_deadline, probe, err);
+	its = group_get(probes, group);
+	status = its ? wakeup_arm(probes->event, &probe->timer, timeout_us, on_deadline, probe, err)
+		     : error_no_memory(err, "a look at a path");
 	if (status != STATUS_OK) {
+		if (its)
+			group_put(probes, its);
 		free(probe);
 		return status;
 	}
-	wait_begin(probe);
+	wait_begin(probe, its);
 	path_probe_begin(probes);
 	*ret = probe;
 	return STATUS_OK;
@@ -265,7 +334,7 @@ enum status path_probes_new(sd_event *event, struct path_probes **ret, struct er
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot watch paths");
 	probes->event = event;
 	LIST_INIT(&probes->looks);
-	TAILQ_INIT(&probes->waiting);
+	TAILQ_INIT(&probes->groups);
 	probes->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (probes->wake_fd < 0)
 		return error_set(err, STATUS_INTERNAL, errno, "cannot watch paths");
@@ -278,13 +347,14 @@ enum status path_probes_new(sd_event *event, struct path_probes **ret, struct er
 
 void path_probes_free(struct path_probes *probes)
 {
-	struct path_probe *probe;
+	struct group *group;
 	struct look *look;
 
 	if (!probes)
 		return;
 	while ((look = LIST_FIRST(&probes->looks))) {
 		LIST_REMOVE(look, entry);
+		look->group->n_looks--;
 		if (look->probe) {
 			wakeup_disarm(&look->probe->timer);
 			free(look->probe);
@@ -292,8 +362,12 @@ void path_probes_free(struct path_probes *probes)
 		if (atomic_exchange(&look->state, LOOK_ORPHANED) == LOOK_DONE)
 			free(look);
 	}
-	while ((probe = TAILQ_FIRST(&probes->waiting)))
-		probe_free(probe);
+	while ((group = TAILQ_FIRST(&probes->groups))) {
+		if (TAILQ_EMPTY(&group->waiting))
+			group_put(probes, group);
+		else
+			probe_free(TAILQ_FIRST(&group->waiting));
+	}
 	sd_event_source_disable_unref(probes->wake);
 	close_fdp(&probes->wake_fd);
 	free(probes);

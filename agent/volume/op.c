@@ -16,6 +16,7 @@
 #include "volume/verify.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 
 static bool volume_op_has_patience(struct volume_op *op)
@@ -801,7 +802,8 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 	if (status == STATUS_OK)
 		status = verify(op, mounted.path, seen, &err);
 	if (status != STATUS_OK) {
-		volume_op_handle(op, VOLUME_OP_FAILED, &err);
+		/* without a look nothing is known of the mount */
+		op_failed(op, false, seen->state == PATH_FAILED && seen->sys_errno == EBUSY, &err);
 		return;
 	}
 	op->mounted = mounted;
@@ -818,8 +820,8 @@ static void op_verify(struct volume_op *op)
 	enum status status = published_path(op, path, &err);
 
 	if (status == STATUS_OK)
-		status = path_probe_start(op->manager->probes, path, VOLUME_LOOK_MS * USEC_PER_MSEC,
-					  on_looked, op, &op->probe, &err);
+		status = path_probe_start(op->manager->probes, path, op->target.profile,
+					  VOLUME_LOOK_MS * USEC_PER_MSEC, on_looked, op, &op->probe, &err);
 	if (status != STATUS_OK)
 		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }

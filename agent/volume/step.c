@@ -45,10 +45,10 @@ static const struct cell mount_steps[VOLUME_OP_EVENT_N][VOLUME_OP_UNPUBLISHING] 
 	[VOLUME_OP_PREPARED] =  {NO,        WAIT,    NO,      NO,        NO,        EMPTY,     NO,        NO},
 	[VOLUME_OP_DEVICE] =    {NO,        VERIFY,  NO,      NO,        NO,        VERIFY,    NO,        NO},
 	[VOLUME_OP_FAILED] =    {NO,        FAIL,    FAIL,    FAIL,      FAIL,      FAIL,      FAIL,      FAIL},
-	[VOLUME_OP_PENDING] =   {NO,        PAUSE,   NO,      PAUSE,     PAUSE,     PAUSE,     PAUSE,     NO},
-	[VOLUME_OP_AGAIN] =     {NO,        STAGE,   NO,      P_STAGE,   P_PUBLISH, CONFIRM,   PUBLISH,   NO},
+	[VOLUME_OP_PENDING] =   {NO,        PAUSE,   NO,      PAUSE,     PAUSE,     PAUSE,     PAUSE,     PAUSE},
+	[VOLUME_OP_AGAIN] =     {NO,        STAGE,   NO,      P_STAGE,   P_PUBLISH, CONFIRM,   PUBLISH,   VERIFY},
 	[VOLUME_OP_UNSTAGED] =  {NO,        NO,      NO,      NO,        P_STAGE,   NO,        NO,        NO},
-	[VOLUME_OP_CANCELLED] = {FAIL,      FAIL,    FAIL,    FAIL,      FAIL,      FAIL,      FAIL,      NO},
+	[VOLUME_OP_CANCELLED] = {FAIL,      FAIL,    FAIL,    FAIL,      FAIL,      FAIL,      FAIL,      FAIL},
 };
 
 /* From VOLUME_OP_UNPUBLISHING on; nothing leaves VOLUME_OP_ENDED. */

@@ -30,7 +30,7 @@ WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 	*ret = (struct path_seen){.state = PATH_STALE, .sys_errno = ESTALE};
 }
 
-enum { ANSWERS_MAX = 16, SOON_US = 20 * 1000, LONG_US = 60 * 1000 * 1000 };
+enum { ANSWERS_MAX = 32, SOON_US = 20 * 1000, LONG_US = 60 * 1000 * 1000 };
 
 struct fixture {
 	sd_event *event;
@@ -79,13 +79,19 @@ static void on_seen(const struct path_seen *seen, void *userdata)
 	f->seen[f->n++] = *seen;
 }
 
-static struct path_probe *probe(struct fixture *f, const char *path, uint64_t timeout_us)
+static struct path_probe *probe_of(struct fixture *f, const char *group, const char *path,
+				   uint64_t timeout_us)
 {
 	struct path_probe *probe;
-	struct error err;
 
-	assert_int_equal(path_probe_start(f->probes, path, timeout_us, on_seen, f, &probe, &err), STATUS_OK);
+	assert_int_equal(path_probe_start(f->probes, path, group, timeout_us, on_seen, f, &probe, NULL),
+			 STATUS_OK);
 	return probe;
+}
+
+static struct path_probe *probe(struct fixture *f, const char *path, uint64_t timeout_us)
+{
+	return probe_of(f, "", path, timeout_us);
 }
 
 static void run_until(struct fixture *f, unsigned int n)
@@ -195,7 +201,7 @@ CASE(threads_are_bounded)
 
 	for (unsigned int i = 0; i < PATH_PROBE_THREADS_MAX + 2; i++) {
 		assert_true(str_format(path, sizeof(path), "/stuck/%u", i) >= 0);
-		(void)probe(f, path, LONG_US);
+		(void)probe_of(f, path, path, LONG_US);
 		run(f);
 	}
 	assert_int_equal(path_probes_running(f->probes), PATH_PROBE_THREADS_MAX);
@@ -208,6 +214,48 @@ CASE(threads_are_bounded)
 	assert_int_equal(atomic_load(&looks), PATH_PROBE_THREADS_MAX + 2);
 }
 
+CASE(paths_of_one_group_leave_threads_to_others)
+{
+	char path[32];
+
+	for (unsigned int i = 0; i < 2 * PATH_PROBE_THREADS_MAX - 1; i++) {
+		assert_true(str_format(path, sizeof(path), "/stuck/%u", i) >= 0);
+		(void)probe_of(f, "evil", path, LONG_US);
+	}
+	assert_int_equal(path_probes_running(f->probes), PATH_PROBE_GROUP_MAX);
+	for (unsigned int i = 1; i <= PATH_PROBE_THREADS_MAX; i++) {
+		(void)probe_of(f, "other", "/proc", LONG_US);
+		run_until(f, i);
+		assert_int_equal(f->seen[i - 1].state, PATH_MOUNTED);
+		f->n = i;
+	}
+	f->n = 0;
+	(void)probe_of(f, "evil", "/proc", SOON_US);
+	run_until(f, 1);
+	assert_int_equal(f->seen[0].sys_errno, EBUSY);
+	open_gate();
+	run_until(f, 2 * PATH_PROBE_THREADS_MAX);
+}
+
+CASE(groups_take_turns)
+{
+	static const char *const groups[] = {"a", "a", "a", "b"};
+	char path[32], group[32];
+
+	/* all threads but one */
+	for (unsigned int i = 1; i < PATH_PROBE_THREADS_MAX; i++) {
+		assert_true(str_format(path, sizeof(path), "/stuck/%u", i) >= 0);
+		assert_true(str_format(group, sizeof(group), "%u", i / PATH_PROBE_GROUP_MAX) >= 0);
+		(void)probe_of(f, group, path, LONG_US);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		(void)probe_of(f, groups[i], i < 3 ? "/no/such/path" : "/proc", LONG_US);
+	run_until(f, 4);
+	assert_int_equal(f->seen[2].state, PATH_MOUNTED);
+	open_gate();
+	run_until(f, 4 + PATH_PROBE_THREADS_MAX - 1);
+}
+
 CASE(waiting_is_bounded)
 {
 	struct path_probe *last = NULL;
@@ -215,7 +263,7 @@ CASE(waiting_is_bounded)
 
 	for (int i = 0; i < 1 + PATH_PROBES_MAX; i++)
 		last = probe(f, "/stuck/a", LONG_US);
-	assert_int_equal(path_probe_start(f->probes, "/x", LONG_US, on_seen, f, &last, &err),
+	assert_int_equal(path_probe_start(f->probes, "/x", "", LONG_US, on_seen, f, &last, &err),
 			 STATUS_RESOURCE_EXHAUSTED);
 	path_probe_cancel(last);
 	(void)probe(f, "/x", LONG_US);
@@ -248,7 +296,7 @@ CASE(a_path_that_is_too_long_is_refused)
 	path_probe_cancel(probe(f, path, LONG_US));
 	path[511] = 'a';
 	path[512] = '\0';
-	assert_int_equal(path_probe_start(f->probes, path, LONG_US, on_seen, f, &ret, &err),
+	assert_int_equal(path_probe_start(f->probes, path, "", LONG_US, on_seen, f, &ret, &err),
 			 STATUS_INVALID_ARGUMENT);
 	assert_null(ret);
 }

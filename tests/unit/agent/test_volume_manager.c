@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_helper_client.h"
 #include "unit.h"
+#include "unit_loop.h"
 
 #include "base/clock.h"
 #include "kernel/path_look.h"
@@ -38,6 +39,7 @@ struct request {
 uint64_t __real_clock_monotonic_us(void);
 
 static enum path_state seen_state; /* what a look at any path gives */
+static int seen_errno;		   /* likewise, of one that fails */
 static uint64_t ahead_us;	   /* by which the clock of the process goes wrong */
 
 WRAPPED(uint64_t, clock_monotonic_us, void)
@@ -50,7 +52,7 @@ WRAPPED(void, path_look, const char *path, struct path_seen *ret)
 {
 	*ret = (struct path_seen){
 		.state = seen_state,
-		.sys_errno = seen_state == PATH_MOUNTED ? 0 : ENOTCONN,
+		.sys_errno = seen_state == PATH_MOUNTED ? 0 : seen_errno,
 		.view = {.dev_minor = 100, .is_nosuid = true, .is_nodev = true, .is_noexec = true}};
 }
 
@@ -127,6 +129,7 @@ UNIT_SETUP(setup, struct fixture, f)
 	struct error err;
 
 	seen_state = PATH_MOUNTED;
+	seen_errno = ENOTCONN;
 	told[0] = '\0';
 	ahead_us = 0;
 	sigemptyset(&set);
@@ -469,6 +472,28 @@ TEST_FIXTURE(a_publish_that_cannot_be_verified_fails, setup, teardown)
 		assert_non_null(strstr(f->results[i].why, rows[i].word));
 		assert_non_null(strstr(f->results[i].why, FAKE_PUBLISH_BASE "/" ALLOC_A "/0"));
 	}
+}
+
+CASE(a_publish_that_no_thread_was_free_to_look_at_is_looked_at_again)
+{
+	struct request a = {.f = f, .name = "a"};
+
+	seen_state = PATH_FAILED;
+	seen_errno = EBUSY;
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
+	mount(&a, "v", ALLOC_A);
+	RUN_UNTIL(f->event, f->n_done > 0 || volume_op_info(a.task).next_try_ms > 0);
+	assert_int_equal(f->n_done, 0);
+	assert_string_equal(volume_op_info(a.task).step, "verify");
+	seen_state = PATH_MOUNTED;
+	run_until(f, &f->n_done, 1);
+	assert_int_equal(f->results[0].status, STATUS_OK);
+	seen_state = PATH_FAILED;
+	mount(&a, "w", ALLOC_B);
+	RUN_UNTIL(f->event, volume_op_info(a.task).next_try_ms > 0);
+	volume_op_cancel(a.task);
+	run_until(f, &f->n_done, 2);
+	assert_int_equal(f->results[1].status, STATUS_CANCELLED);
 }
 
 CASE(operations_are_bounded)
