@@ -30,7 +30,7 @@ static struct mh_list_entry *next_entry(struct listing *l, const char *name)
 
 /* Is this mount where the volume of its name is, or was last? A plugin can mount in its own folder under the
  * name of a volume of another one. */
-static bool is_in_place(const struct listing *l, const struct tree_name *name)
+static bool is_in_place(const struct listing *l, const struct tree_name *name, unsigned int *state)
 {
 	const struct state_slot *slot;
 	bool is_so;
@@ -40,6 +40,7 @@ static bool is_in_place(const struct listing *l, const struct tree_name *name)
 	if (name->plugin[0] == '\0' || lock_table(l->h->state_fd) < 0)
 		return true;
 	slot = state_find(l->h->state, name->volume);
+	*state |= slot ? 0U : MH_STATE_UNCOUNTED;
 	is_so = !slot || str_eq(slot->plugin, name->plugin);
 	unlock_table(l->h->state_fd);
 	return is_so;
@@ -50,9 +51,9 @@ static void list_mount(struct listing *l, const struct mount_entry *mount)
 	struct tree_name name;
 	enum tree_kind kind = tree_classify(l->h->agent, mount->point, &name);
 	enum tree_kind wanted = l->req->kind == MH_LIST_STAGED ? TREE_STAGED : TREE_PUBLISHED;
-	bool is_wanted = kind == wanted && (kind == TREE_PUBLISHED || is_in_place(l, &name));
-	struct mh_list_entry *entry = is_wanted ? next_entry(l, name.volume) : NULL;
 	unsigned int state = wanted == TREE_STAGED ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
+	bool is_wanted = kind == wanted && (kind == TREE_PUBLISHED || is_in_place(l, &name, &state));
+	struct mh_list_entry *entry = is_wanted ? next_entry(l, name.volume) : NULL;
 
 	if (!entry)
 		return;
@@ -90,11 +91,10 @@ static int list_profiles(struct listing *l)
 	for (uint32_t i = l->req->cursor; i < agent->n_profiles && !is_full(l); i++) {
 		const struct profile *profile = &agent->profiles[i];
 		struct mh_list_entry *entry = next_entry(l, profile->name);
-		unsigned int state = 0;
+		unsigned int state = profile->read_only ? MH_STATE_READ_ONLY : 0U;
 
 		if (!entry)
 			continue;
-		state |= profile->read_only ? MH_STATE_READ_ONLY : 0U;
 		state |= profile->exec ? MH_STATE_EXEC : 0U;
 		state |= profile->shared ? MH_STATE_SHARED : 0U;
 		state |= (profile->kind == FS_ANY || l->h->type_available[profile->kind]) ? MH_STATE_AVAILABLE
@@ -105,8 +105,7 @@ static int list_profiles(struct listing *l)
 	return is_full(l);
 }
 
-/* Enter the folder of @plugin, which may never answer, in one of its places and with an alarm.
- */
+/* Enters the folder of @plugin, which may never answer, in one of its places and with an alarm. */
 static int enter_plugins(const struct helper *h, const char *plugin, struct place *ret)
 {
 	TRY_SYS(lock_plugin(h->state_fd, plugin));

@@ -82,6 +82,8 @@ enum {
 	MH_STATE_PREPARED =
 		1 << 8,		  /* its directory is there, which a csi plugin may have been in, no mount */
 	MH_STATE_DEVICE = 1 << 9, /* in addition: a device of /dev is bound at the plugin's target */
+	MH_STATE_UNCOUNTED =
+		1 << 10, /* in a list of all: below a plugin's folder, and not in the state table */
 };
 
 enum mh_class {

@@ -88,12 +88,15 @@ enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kin
 	const char *volume = kind == MH_LIST_STAGED ? entry->volume : "";
 	const char *alloc = kind == MH_LIST_STAGED ? "" : entry->alloc;
 	uint8_t slot = kind == MH_LIST_STAGED ? 0 : entry->slot;
+	bool is_uncounted = kind == MH_LIST_STAGED && (entry->state & MH_STATE_UNCOUNTED) != 0;
 	struct mount_snapshot_entry *mount;
 
 	if (kind == MH_LIST_PROFILES)
 		return add_profile(observed, entry, err);
 	mount = mount_snapshot_find(mounts, volume, alloc, slot);
 	if (!mount) {
+		if (is_uncounted && observed->n_uncounted >= MOUNT_SNAPSHOT_UNCOUNTED_MAX)
+			return STATUS_OK;
 		if (*n >= max)
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 					 "the mount helper lists more than %zu %s volumes", max,
@@ -106,6 +109,7 @@ enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kin
 		mount->slot = slot;
 		RB_INSERT(mount_snapshot_tree, mounts, mount);
 		++*n;
+		observed->n_uncounted += is_uncounted;
 	}
 	mount->state = entry->state;
 	mount->dev_major = entry->dev_major;

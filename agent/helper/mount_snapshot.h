@@ -15,6 +15,7 @@
 
 enum {
 	MOUNT_SNAPSHOT_STAGED_MAX = 4096,
+	MOUNT_SNAPSHOT_UNCOUNTED_MAX = 256, /* of those: a plugin can make as many as it wants */
 	MOUNT_SNAPSHOT_PUBLISHED_MAX = 16384,
 	MOUNT_SNAPSHOT_PROFILES_MAX = 128,
 };
@@ -41,6 +42,7 @@ struct mount_snapshot {
 	struct mount_snapshot_tree staged;    /* by volume */
 	struct mount_snapshot_tree published; /* by allocation, then slot */
 	size_t n_staged;
+	size_t n_uncounted; /* of the staged, from lists of all */
 	size_t n_published;
 	struct mount_snapshot_profile profiles[MOUNT_SNAPSHOT_PROFILES_MAX];
 	size_t n_profiles;
@@ -50,8 +52,8 @@ struct mount_snapshot {
 struct mount_snapshot *mount_snapshot_new(void);
 void mount_snapshot_free(struct mount_snapshot *observed);
 
-/** Add one entry of a list of @kind, or replace an existing one. STATUS_RESOURCE_EXHAUSTED above the
- * limits. */
+/** Add one entry of a list of @kind, or replace an existing one. STATUS_RESOURCE_EXHAUSTED above the limits;
+ * above MOUNT_SNAPSHOT_UNCOUNTED_MAX the entry is ignored. */
 enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kind kind,
 			       const struct mh_list_entry *entry, struct error *err);
 

@@ -916,6 +916,25 @@ TEST_FIXTURE(a_plugin_neither_hides_nor_shows_a_volume_of_another_one, setup, te
 	assert_int_equal(answer.list.count, 0);
 }
 
+TEST_FIXTURE(a_mount_of_a_plugin_under_an_unknown_name_is_listed_as_such, setup, teardown)
+{
+	union mh_request req = {.list = {.header = {.op = MH_OP_LIST, .length = sizeof(req.list), .seq = 3}}};
+	union mh_answer answer;
+
+	new_world(SHARING);
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	fake_make_directory(PLUG "/vol-9", 0, 0755);
+	fake_make_directory(PLUG "/vol-9/rw-publish", 0, 0755);
+	fake_mount_other(PLUG "/vol-9/rw-publish");
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.list.count, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal((answer.list.entries[i].state & MH_STATE_UNCOUNTED) != 0,
+				 str_eq(answer.list.entries[i].volume, "vol-9"));
+}
+
 /* What is not the helper's own is entered by none of its operations. */
 TEST_FIXTURE(a_folder_of_a_plugin_that_is_no_longer_the_helpers_own_is_not_entered, setup, teardown)
 {
