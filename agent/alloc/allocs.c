@@ -473,6 +473,7 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 	}
 	/* on its way by itself, or asked for again when it has ended without it */
 	if (phase == ALLOC_STOPPING) {
+		alloc_runner_name_claim(entry->runner, claim);
 		if (release_is_without_plugin(claim))
 			alloc_runner_force(entry->runner, claim);
 		return STATUS_OK;

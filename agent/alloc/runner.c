@@ -1077,6 +1077,24 @@ void alloc_runner_shut_down(struct alloc_runner *runner)
 	stop(runner, ALLOC_EVENT_SHUTDOWN);
 }
 
+void alloc_runner_name_claim(struct alloc_runner *runner, const struct claim *claim)
+{
+	struct alloc_record *record = runner->record;
+	bool is_change = false;
+
+	assert(record->phase == ALLOC_STOPPING);
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		struct volume_record *volume = &record->volumes[i];
+
+		if (!volume_record_is_held_by(volume, claim) || str_eq(volume->claim_id, claim->id))
+			continue;
+		(void)str_copy(volume->claim_id, sizeof(volume->claim_id), claim->id);
+		is_change = true;
+	}
+	if (is_change)
+		runner_save(runner, NULL, false);
+}
+
 void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim)
 {
 	struct alloc_record *record = runner->record;

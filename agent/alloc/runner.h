@@ -77,6 +77,10 @@ void alloc_runner_stop(struct alloc_runner *runner);
 /** Undoes the allocation at a shutdown of the host, and sets it to lost. Ignores a stopping one. */
 void alloc_runner_shut_down(struct alloc_runner *runner);
 
+/** The server orders the release of @claim, of this allocation, which is stopping: its receipts and errors
+ * are sent under the id of the order. After a restore the server may have given the claim another one. */
+void alloc_runner_name_claim(struct alloc_runner *runner, const struct claim *claim);
+
 /** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */
 void alloc_runner_force(struct alloc_runner *runner, const struct claim *claim);
 

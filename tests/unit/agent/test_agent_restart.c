@@ -454,6 +454,26 @@ WORLD_TEST(a_reverted_node_reports_its_mounts_and_releases_on_order)
 	expect_nothing_mounted(w);
 }
 
+WORLD_TEST(a_release_is_reported_under_the_id_of_the_servers_order)
+{
+	struct model_claim *claim = &w->server.claims[0];
+
+	w->server.class = SOURCE_BLOCK;
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	w->superblock_lives = true;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	(void)str_copy(claim->claim.id, sizeof(claim->claim.id), "0189dead-0000-7000-8000-00000000000f");
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, release_failed_again);
+	restart(w);
+	WORLD_UNTIL(w, release_failed_thrice_more);
+	assert_false(claim->is_released);
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
 /* After a restore the server may have the claim under another id, as another node has named its own. */
 WORLD_TEST(work_whose_claim_was_freed_ends_by_an_order_under_any_id)
 {
