@@ -437,19 +437,6 @@ static void round_release(struct round *round)
 	entries_release(&round->queue);
 }
 
-/* After a restore one that is pending may run on a node that has not reported yet. */
-static enum status check_reported(struct server *server, const struct alloc *alloc, struct error *err)
-{
-	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
-		const struct volume_entry *volume =
-			state_volume(&server->state, alloc->namespace, alloc->volumes[i].source);
-
-		if (volume)
-			TRY(epoch_check(server, &volume->volume, err));
-	}
-	return STATUS_OK;
-}
-
 /* Gives it a node, if one can take it now. */
 static enum status try_place(struct round *round, const struct alloc_entry *entry, struct error *err)
 {
@@ -459,7 +446,8 @@ static enum status try_place(struct round *round, const struct alloc_entry *entr
 	char object[ALLOC_OBJECT_SIZE];
 	enum status status;
 
-	TRY(check_reported(round->server, &alloc, err));
+	/* after a restore it may run on a node that has not reported yet */
+	TRY(epoch_check_alloc(round->server, &alloc, err));
 	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), alloc_wait_node(&alloc));
 	alloc.client_description = NULL;
 	status = placement_choose_node(round->server, &alloc, NULL, &refusal, err);
@@ -770,7 +758,7 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 	}
 	(void)str_copy(copy.node_id, sizeof(copy.node_id), alloc_wait_node(alloc));
 	copy.client_description = NULL;
-	if (check_reported(server, alloc, &err) == STATUS_OK)
+	if (epoch_check_alloc(server, alloc, &err) == STATUS_OK)
 		(void)placement_choose_node(server, &copy, NULL, &refusal, &err);
 	free(copy.client_description);
 	(void)snprintf(ret, ALLOC_DESCRIPTION_MAX + 1, "waits to be placed: %.900s", err.msg);

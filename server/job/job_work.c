@@ -436,7 +436,6 @@ static enum status find_place(struct server *server, const Holdfast__V1__Job *jo
 			      struct alloc *ret, struct error *err)
 {
 	cleanup(refusal_release) struct refusal refusal = {0};
-	enum status status = STATUS_OK;
 
 	TRY(job_make_alloc(job, action->group, action->index, ret, err));
 	if ((enum job_type)job->type == JOB_SYSTEM)
@@ -445,14 +444,7 @@ static enum status find_place(struct server *server, const Holdfast__V1__Job *jo
 		assumed.is_dry = true;
 		assumed.without = action->alloc_id;
 	}
-	for (uint32_t i = 0; status == STATUS_OK && i < ret->n_volumes; i++) {
-		const struct volume_entry *volume =
-			state_volume(&server->state, ret->namespace, ret->volumes[i].source);
-
-		status = volume ? epoch_check(server, &volume->volume, err) : STATUS_OK;
-	}
-	if (status != STATUS_OK)
-		return status;
+	TRY(epoch_check_alloc(server, ret, err));
 	return allocs_try_place(server, ret, &assumed, &refusal, err);
 }
 

@@ -149,6 +149,18 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 			 of_first->namespace, of_first->id, first->id);
 }
 
+enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		const struct volume_entry *volume =
+			state_volume(&server->state, alloc->namespace, alloc->volumes[i].source);
+
+		if (volume)
+			TRY(epoch_check(server, &volume->volume, err));
+	}
+	return STATUS_OK;
+}
+
 /* --- work that the store does not know --- */
 
 bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,

@@ -28,6 +28,9 @@ struct session;
  * and the next command. Costs nothing once all have. */
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err);
 
+/** The same for every volume of @alloc that exists. */
+enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, struct error *err);
+
 /** Does the session's node name an allocation of its own, or a published volume, of which the store knows
  * nothing? Then the store has lost history, or the node lies; either way it has to report.
  * @entry of that allocation; NULL: the store does not know it */
