@@ -304,7 +304,7 @@ struct plugin_entry {
 	uint32_t nodes_wanted, controllers_wanted;
 	struct plugin_summary summary; /* of all of it, see plugins.h */
 	bool is_fresh;
-	char namespace_of_turn[NAMESPACE_MAX + 1]; /* whose snapshot schedule was served last */
+	char namespace_of_turn[NAMESPACE_MAX + 1]; /* of which a snapshot schedule had its look last */
 	uint64_t modify_index;			   /* revision of the newest fact about it since the start */
 	/* owned, PLUGIN_EVENTS_MAX; the oldest at n_events modulo that; NULL: no event since the start */
 	struct plugin_event *events;

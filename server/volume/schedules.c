@@ -57,7 +57,7 @@ struct schedules {
 	uint64_t timer_us;	/* monotonic; when it wakes */
 	struct schedule_tree all;
 	struct schedule_list busy;
-	char plugin_of_turn[PLUGIN_ID_MAX + 1]; /* at which a schedule was served last */
+	char plugin_of_turn[PLUGIN_ID_MAX + 1]; /* of which a schedule had its look last */
 	struct schedules_count count;
 };
 
@@ -361,9 +361,6 @@ static void begin(struct schedules *schedules, struct schedule *schedule, const 
 	char name[NAME_SIZE];
 	struct error err;
 
-	str_copy_text(entry->plugin->namespace_of_turn, sizeof(entry->plugin->namespace_of_turn),
-		      entry->namespace);
-	str_copy_text(schedules->plugin_of_turn, sizeof(schedules->plugin_of_turn), entry->plugin->id);
 	if (step->action == SCHEDULE_MAKE)
 		name_of(server, &entry->volume, step->time_ms, name);
 	else
@@ -385,6 +382,14 @@ static void begin(struct schedules *schedules, struct schedule *schedule, const 
 	LIST_INSERT_HEAD(&schedules->busy, schedule, of_busy);
 }
 
+/* Also of one that has nothing to do now: it took a part of the look. */
+static void take_turn(struct schedules *schedules, const struct volume_entry *entry)
+{
+	str_copy_text(entry->plugin->namespace_of_turn, sizeof(entry->plugin->namespace_of_turn),
+		      entry->namespace);
+	str_copy_text(schedules->plugin_of_turn, sizeof(schedules->plugin_of_turn), entry->plugin->id);
+}
+
 /* Returns false if the volume's schedule is gone. */
 static bool advance(struct schedules *schedules, struct schedule *schedule)
 {
@@ -396,8 +401,9 @@ static bool advance(struct schedules *schedules, struct schedule *schedule)
 
 	if (!policy)
 		return false;
-	if (!has_room(schedules, entry->plugin))
+	if (!has_room(schedules, entry->plugin)) /* others have taken it in this look */
 		return true;
+	take_turn(schedules, entry);
 	if (volume_store_check_usable(server, &entry->volume, NULL) != STATUS_OK ||
 	    !read_made(server, &entry->volume, &made)) {
 		schedule->look_ms = clock_realtime_ms() + SCHEDULE_RETRY_MIN_MS;
@@ -453,7 +459,8 @@ static bool advance_due(struct schedules *schedules, int64_t now_ms)
 		if (schedule->is_busy || schedule->look_ms > now_ms)
 			continue;
 		entry = state_volume(&schedules->server->state, schedule->namespace, schedule->id);
-		due[n++] = (struct due){schedule, entry ? entry->plugin : NULL};
+		if (!entry || has_room(schedules, entry->plugin))
+			due[n++] = (struct due){schedule, entry ? entry->plugin : NULL};
 	}
 	qsort_r(due, n, sizeof(*due), by_turn, schedules->plugin_of_turn);
 	until_us = clock_monotonic_us() + TURN_US;

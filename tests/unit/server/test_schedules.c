@@ -20,15 +20,12 @@ enum { EVERY_MS = 3600 * 1000, KEEP = 2 };
 /* That each step of a schedule takes. */
 static uint64_t step_us;
 
-enum status __real_volume_store_check_usable(struct server *server, const struct volume *volume,
-					     struct error *err);
-enum status __wrap_volume_store_check_usable(struct server *server, const struct volume *volume,
-					     struct error *err);
-enum status __wrap_volume_store_check_usable(struct server *server, const struct volume *volume,
-					     struct error *err)
+const Holdfast__V1__VolumeDetail *__real_volume_detail_of(struct server *server, const struct volume *volume);
+const Holdfast__V1__VolumeDetail *__wrap_volume_detail_of(struct server *server, const struct volume *volume);
+const Holdfast__V1__VolumeDetail *__wrap_volume_detail_of(struct server *server, const struct volume *volume)
 {
 	unit_clock_advance(step_us);
-	return __real_volume_store_check_usable(server, volume, err);
+	return __real_volume_detail_of(server, volume);
 }
 
 /* Lets a look pass, and what it begins. */
@@ -431,23 +428,43 @@ PROVIDER_TEST(one_look_advances_no_more_schedules_than_there_is_time_for)
 	step_us = 0;
 }
 
-PROVIDER_TEST(schedules_that_fail_at_one_plugin_delay_those_of_another_by_a_look)
+/* A plugin that is away: each call to it fails at once. */
+static void add_away(struct fixture *f)
 {
 	struct plugin_instance away = {
 		.node_id = "n1", .plugin = {.plugin_id = "away", .healthy = true, .has_controller = true}};
-	char json[512], id[16];
 
 	assert_int_equal(state_put_instance(&f->server->state, &away, NULL), STATUS_OK);
+}
+
+static void remove_away(struct fixture *f)
+{
+	state_delete_instance(&f->server->state, state_instance(&f->server->state, "n1", "away", ""));
+}
+
+static void register_at(struct fixture *f, const char *plugin, const char *namespace, const char *id)
+{
+	char json[512];
+
+	assert_true(
+		str_format(json, sizeof(json),
+			   "{\"volume\":{\"id\":\"%s\",\"namespace\":\"%s\",\"type\":\"CSI\",\"pluginId\":"
+			   "\"%s\",\"externalId\":\"%s\"," CAPABILITIES
+			   ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":2}}}",
+			   id, namespace, plugin, id) > 0);
+	must(f, "Register", json, NULL);
+}
+
+PROVIDER_TEST(schedules_that_fail_at_one_plugin_delay_those_of_another_by_a_look)
+{
+	char id[16];
+
+	add_away(f);
 	for (int i = 0; i < 100; i++) {
 		assert_true(str_format(id, sizeof(id), "a%02d", i) > 0);
-		assert_true(str_format(json, sizeof(json),
-				       "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"away\","
-				       "\"externalId\":\"%s\"," CAPABILITIES
-				       ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":2}}}",
-				       id, id) > 0);
-		must(f, "Register", json, NULL);
+		register_at(f, "away", "default", id);
 	}
-	state_delete_instance(&f->server->state, state_instance(&f->server->state, "n1", "away", ""));
+	remove_away(f);
 	create(f, "default", "z", EVERY_MS, 2);
 	step_us = USEC_PER_MSEC;
 	look(f);
@@ -455,4 +472,42 @@ PROVIDER_TEST(schedules_that_fail_at_one_plugin_delay_those_of_another_by_a_look
 	step_us = 0;
 	assert_int_equal(n_named("-z-"), 1);
 	assert_in_range(schedules_count(f->server).failed, 1, 60);
+}
+
+PROVIDER_TEST(schedules_of_a_plugin_without_room_use_up_no_look)
+{
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1000, STATUS_OK);
+	create_many(f, 50, EVERY_MS);
+	look(f);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], SCHEDULE_CALLS_MAX);
+	add_away(f);
+	register_at(f, "away", "default", "y"); /* after this one it is the turn of those that have no room */
+	register_at(f, "away", "default", "z");
+	remove_away(f);
+	step_us = 10 * USEC_PER_MSEC; /* one of them is a look */
+	look(f);
+	look(f);
+	step_us = 0;
+	assert_int_equal(schedules_count(f->server).failed, 2);
+}
+
+PROVIDER_TEST(schedules_of_volumes_that_are_not_made_delay_those_of_another_namespace_by_a_look)
+{
+	char json[512];
+
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1000, STATUS_UNAVAILABLE);
+	for (int i = 0; i < 40; i++) {
+		assert_true(str_format(json, sizeof(json),
+				       "{\"volume\":{\"id\":\"a%02d\",\"namespace\":\"abc\",\"type\":\"CSI\","
+				       "\"pluginId\":\"nfs\"," CAPABILITIES
+				       ",\"snapshots\":{\"everyMs\":\"60000\",\"keep\":2}}}",
+				       i) > 0);
+		refuses(f, "Create", json, STATUS_UNAVAILABLE, "the provider's words");
+	}
+	register_at(f, "nfs", "team", "z");
+	step_us = 10 * USEC_PER_MSEC;
+	look(f);
+	look(f);
+	step_us = 0;
+	assert_int_equal(n_named("-z-"), 1);
 }
