@@ -226,20 +226,24 @@ static bool is_disputed(const struct session *session, const struct alloc_entry 
 }
 
 /* After a restore work may have got another node. The session goes on: what the node holds is more important
- * than one status. A pending one waits for the report. */
+ * than one status. The report decides about a pending one. */
 static void refuse_foreign(struct session *session, const struct alloc_entry *entry,
 			   const Holdfast__V1__AllocStatus *status)
 {
 	struct error err;
 
-	if (alloc_is_pending(&entry->alloc))
+	if (alloc_is_pending(&entry->alloc) && session->is_report_due)
 		return;
 	(void)error_set(&err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s", entry->id,
 			session->node_id);
 	audit_refused(session->server, session->call, "Nodes.Session: status", NULL, &err);
-	if (!session->is_report_due && status->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
-	    !is_disputed(session, entry))
-		session_stop_alloc(session, entry->id);
+	if (session->is_report_due || is_disputed(session, entry))
+		return;
+	/* the node forgets an ended one: a pending one may be placed there, and would be taken for it */
+	session_notify(session,
+		       (int)status->client_status > CLIENT_RUNNING ? SESSION_FORGET_ALLOC
+								   : SESSION_STOP_ALLOC,
+		       entry->id);
 }
 
 static enum status take_status(struct session *session, const Holdfast__V1__AllocStatus *status,

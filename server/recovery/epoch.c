@@ -526,6 +526,15 @@ static enum claim_state state_for(struct server *server, const struct claim *cla
 	return alloc && !alloc_is_client_terminal(&alloc->alloc) ? CLAIM_TAKEN : CLAIM_UNPUBLISHING;
 }
 
+/* Does its node run what waits for a node? That is placed when this claim has ended, and nothing else stops
+ * it. */
+static bool runs_unplaced(struct server *server, const struct claim *claim)
+{
+	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+
+	return claim->state == CLAIM_UNPUBLISHING && alloc && alloc->alloc.node_id[0] == '\0';
+}
+
 /* Both claims are kept: only an operator can decide which one is right. */
 static void warn_of_rivals(const struct claim_entry *entry)
 {
@@ -624,6 +633,7 @@ static enum status epoch_store_claim(struct session *session, const struct volum
 				     struct error *err)
 {
 	struct server *server = session->server;
+	enum session_notice notice = runs_unplaced(server, claim) ? SESSION_STOP_ALLOC : SESSION_NOTHING;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char why[OBJECT_SIZE];
 
@@ -637,7 +647,7 @@ static enum status epoch_store_claim(struct session *session, const struct volum
 		       why[0] != '\0' ? why
 		       : made	      ? "its volume, of this storage, was not known"
 				      : "");
-	return session_commit(session, &change, SESSION_NOTHING, "", err);
+	return session_commit(session, &change, notice, claim->allocation_id, err);
 }
 
 static uint64_t known_generation(struct server *server, const struct volume_entry *volume)

@@ -1091,6 +1091,51 @@ CLUSTER_TEST(work_that_waits_goes_to_no_node_without_its_ticket)
 	assert_false(f->n2.closed);
 }
 
+/* The claim of ALLOC_3 is believed, but under a key that nobody has. */
+static void come_back_believed(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
+{
+	static uint8_t no_such_key[TICKET_KEY_ID_SIZE] = {1, 2, 3, 4};
+
+	forget_that_n2_got_it(f, ret_alloc, ret_claim);
+	f->n2.ticket_keys = (ProtobufCBinaryData){.len = sizeof(no_such_key), .data = no_such_key};
+	come_back_running(f, ret_claim);
+}
+
+CLUSTER_TEST(work_that_waits_is_stopped_where_it_runs_without_its_ticket)
+{
+	struct claim held;
+	struct alloc alloc;
+
+	come_back_believed(f, &alloc, &held);
+	assert_int_equal(f->n2.stops, 0); /* before its report */
+	report_with(&f->n2, 1, &alloc, &held, NULL, false);
+	UNTIL(f, f->n2.stops == 1);
+	assert_string_equal(f->n2.last_stop, ALLOC_3);
+	assert_int_equal(state_claim(&f->server->state, held.id)->claim.state, CLAIM_UNPUBLISHING);
+	fake_node_disconnect(&f->n2);
+	settle(f);
+	come_back_running(f, &held);
+	UNTIL(f, f->n2.stops == 1);
+	assert_string_equal(alloc_of(f, ALLOC_3).node_id, "");
+	fake_node_send_alloc(&f->n2, ALLOC_3, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n2.forgets == 1); /* the next time it runs there anew */
+	fake_node_send_released(&f->n2, &held);
+	UNTIL(f, alloc_of(f, ALLOC_3).node_id[0] != '\0');
+}
+
+CLUSTER_TEST(work_that_was_stopped_while_it_waited_is_stopped_where_it_runs)
+{
+	struct claim held;
+	struct alloc alloc;
+
+	come_back_believed(f, &alloc, &held);
+	assert_ok(stop_alloc(f, ALLOC_3, NULL));
+	assert_int_equal(alloc_of(f, ALLOC_3).client_status, CLIENT_COMPLETE);
+	report_with(&f->n2, 1, &alloc, &held, NULL, false);
+	UNTIL(f, f->n2.stops == 1);
+	assert_string_equal(f->n2.last_stop, ALLOC_3);
+}
+
 CLUSTER_TEST(a_node_that_runs_the_allocation_of_another_one_is_told_to_stop_it)
 {
 	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = TEXT(ALLOC_1),
