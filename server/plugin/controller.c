@@ -32,6 +32,7 @@ struct call_kind {
 	bool is_serial;
 	bool is_first;	 /* of those that wait */
 	bool is_bounded; /* CONTROLLER_SIDE_MAX of those side by side */
+	bool is_list;	 /* of a caller, not of a namespace */
 };
 
 #define KIND(kind, name_, is_serial_, ...)                                                \
@@ -49,10 +50,10 @@ static const struct call_kind call_kinds[] = {
 	KIND(CREATE, "CreateVolume", false, .is_bounded = true),
 	KIND(DELETE, "DeleteVolume", true),
 	KIND(EXPAND, "ControllerExpandVolume", true),
-	KIND(LIST_VOLUMES, "ListVolumes", false, .is_bounded = true),
+	KIND(LIST_VOLUMES, "ListVolumes", false, .is_bounded = true, .is_list = true),
 	KIND(CREATE_SNAPSHOT, "CreateSnapshot", true),
 	KIND(DELETE_SNAPSHOT, "DeleteSnapshot", true),
-	KIND(LIST_SNAPSHOTS, "ListSnapshots", false, .is_bounded = true),
+	KIND(LIST_SNAPSHOTS, "ListSnapshots", false, .is_bounded = true, .is_list = true),
 	KIND(NODE_EXPAND, "NodeExpandVolume", false),
 	/* a detach that hangs must not delay a fence */
 	KIND(FENCE_NETWORK, "FenceClusterNetwork", false),
@@ -98,6 +99,13 @@ static bool plugin_call_is_bounded(const Holdfast__V1__PluginCall *call)
 	return kind && kind->is_bounded;
 }
 
+static bool plugin_call_is_list(const Holdfast__V1__PluginCall *call)
+{
+	const struct call_kind *kind = call_kind_of(call);
+
+	return kind && kind->is_list;
+}
+
 /* Does @reply carry the response of the request's kind? */
 static bool plugin_call_fits(const Holdfast__V1__PluginCall *call, const Holdfast__V1__PluginReply *reply)
 {
@@ -133,7 +141,7 @@ struct plugin_job {
 	struct controllers *controllers;
 	struct plugin_queue *queue;
 	Holdfast__V1__PluginCall *call; /* owned */
-	bool is_serial;
+	bool is_serial, is_list;
 	bool is_directed;      /* to node_id, else to any controller */
 	bool is_of_controller; /* of node_id, not to its node service */
 	uint64_t timeout_us;
@@ -201,13 +209,25 @@ static struct plugin_line *line_of(struct plugin_queue *queue, const Holdfast__V
 	return plugin_call_is_first(call) ? &queue->first : &queue->others;
 }
 
-static size_t count_of(const struct plugin_line *line, const char *namespace)
+static size_t count_of(const struct plugin_line *line, const char *namespace, bool is_list)
 {
 	const struct plugin_job *job;
 	size_t n = 0;
 
 	TAILQ_FOREACH (job, &line->jobs, waiting)
-		n += str_eq(job->namespace, namespace);
+		n += job->is_list == is_list && (!namespace || str_eq(job->namespace, namespace));
+	return n;
+}
+
+/* Those side by side, in the line or not. Lists count by themselves: a token has one share of them, and
+ * another one of the calls of its namespace. */
+static size_t count_side(const struct plugin_queue *queue, bool is_list)
+{
+	const struct plugin_job *job;
+	size_t n = count_of(&queue->side, NULL, is_list);
+
+	LIST_FOREACH (job, &queue->bounded, of_bounded)
+		n += job->is_list == is_list;
 	return n;
 }
 
@@ -219,10 +239,12 @@ static enum status plugin_queue_check_room(struct plugin_queue *queue, const str
 	const struct plugin_line *line = plugin_call_is_serial(call->call)    ? line_of(queue, call->call)
 					 : plugin_call_is_bounded(call->call) ? &queue->side
 									      : NULL;
-	size_t n_side = queue->side.n + queue->n_bounded;
-	size_t n = !line ? queue->n_side - n_side : line == &queue->side ? n_side : line->n;
+	bool is_list = plugin_call_is_list(call->call);
+	size_t n = !line		  ? queue->n_side - queue->side.n - queue->n_bounded
+		   : line == &queue->side ? count_side(queue, is_list)
+					  : line->n;
 	bool has_many = call->namespace && n >= CONTROLLER_QUEUE_MAX - CONTROLLER_QUEUE_KEPT_FREE &&
-			(!line || count_of(line, call->namespace) >= CONTROLLER_QUEUE_KEPT_FREE);
+			(!line || count_of(line, call->namespace, is_list) >= CONTROLLER_QUEUE_KEPT_FREE);
 
 	if (n < CONTROLLER_QUEUE_MAX && !has_many)
 		return STATUS_OK;
@@ -633,6 +655,7 @@ static struct plugin_job *job_new(struct controllers *controllers, const struct 
 		.controllers = controllers,
 		.call = (Holdfast__V1__PluginCall *)message_copy(&named.base),
 		.is_serial = plugin_call_is_serial(call->call),
+		.is_list = plugin_call_is_list(call->call),
 		.is_directed = call->node_id != NULL,
 		.is_of_controller = call->is_of_controller,
 		.timeout_us = call->timeout_us,

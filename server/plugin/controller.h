@@ -24,7 +24,7 @@ struct plugin_instance;
 struct controllers;
 
 enum {
-	CONTROLLER_QUEUE_MAX = 1024, /* calls that wait, and calls side by side, per plugin */
+	CONTROLLER_QUEUE_MAX = 1024, /* calls that wait, calls side by side, and lists, per plugin */
 	CONTROLLER_QUEUE_KEPT_FREE =
 		CONTROLLER_QUEUE_MAX / 4, /* of these, for namespaces with fewer waiting */
 	/* Creations, confirmations and lists in flight, per plugin: below the calls that an agent has in

@@ -352,6 +352,29 @@ CASE(calls_of_one_namespace_leave_room_for_another_and_for_the_server)
 	UNTIL(f, asked.times == 2 * CONTROLLER_QUEUE_MAX);
 }
 
+/* A token has a share of the lists, and its namespace one of the other calls. */
+CASE(lists_leave_the_room_of_other_calls)
+{
+	enum { SHARED = CONTROLLER_QUEUE_MAX - CONTROLLER_QUEUE_KEPT_FREE };
+	plugin_call list = HOLDFAST__V1__PLUGIN_CALL__INIT, create = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerListVolumesRequest volumes =
+		HOLDFAST__V1__CONTROLLER_LIST_VOLUMES_REQUEST__INIT;
+	Holdfast__V1__ControllerValidateRequest validate = HOLDFAST__V1__CONTROLLER_VALIDATE_REQUEST__INIT;
+	char volume[] = VOLUME;
+
+	asked = (struct outcome){0};
+	list.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_LIST_VOLUMES;
+	list.list_volumes = &volumes;
+	create.request_case = VALIDATE;
+	create.validate = &validate;
+	validate.external_id = volume;
+	assert_int_equal(fill_as(f, &create, "a"), SHARED);
+	assert_int_equal(fill_as(f, &list, "token of a"), SHARED);
+	assert_int_equal(fill_as(f, &create, "b"), CONTROLLER_QUEUE_KEPT_FREE);
+	assert_int_equal(fill_as(f, &list, "token of b"), CONTROLLER_QUEUE_KEPT_FREE);
+	UNTIL(f, asked.times == 2 * CONTROLLER_QUEUE_MAX);
+}
+
 /* Tenants have as many volumes as they like, on a node that never answers. */
 CASE(expansions_on_nodes_leave_room_for_fences)
 {
