@@ -27,7 +27,7 @@ bool volume_phase_begin(Holdfast__V1__VolumeDetail *detail, Holdfast__V1__Volume
 /** The phase is over; @err NULL: done. */
 bool volume_phase_end(Holdfast__V1__VolumeDetail *detail, const struct error *err);
 
-/** Another try failed. */
+/** Another try failed, in another way. */
 bool volume_phase_note(Holdfast__V1__VolumeDetail *detail, const struct error *err);
 
 /** Is it a file system that some node's plugin can expand? */

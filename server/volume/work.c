@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "model/message.h"
 #include "model/volume_detail.h"
 #include "recovery/epoch.h"
 #include "rpc/server.h"
@@ -235,6 +236,15 @@ static void volume_work_forget(struct volume_work *work, const char *what, const
 	commit(work, &change, volume_work_on_done);
 }
 
+/* Does the store have what this try left? Each change of it costs all, also those that wait for volumes. */
+static bool is_stored(const struct volume_work *work, const struct volume_parts *parts)
+{
+	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(work->server, &parts->volume);
+
+	return detail && str_eq(detail->phase_error, work->error.msg) &&
+	       message_eq(&detail->base, &parts->detail->base);
+}
+
 /* This try ended with the work's error: store what that leaves. @was_asked: the provider may have heard of
  * it.
  */
@@ -254,12 +264,12 @@ static void volume_work_failed(struct volume_work *work, struct volume_parts *pa
 		return;
 	case VOLUME_FAILURE_STAYS:
 		work->may_be_done = work->may_be_done || was_asked;
-		if (!volume_phase_note(parts->detail, &work->error))
+		if (is_stored(work, parts) || !volume_phase_note(parts->detail, &work->error))
 			break;
 		volume_work_store(work, parts, NULL, NULL, on_stored_retry);
 		return;
 	}
-	volume_work_retry(work); /* memory is short: the stored phase is unchanged */
+	volume_work_retry(work); /* the stored phase is unchanged, also when memory is short */
 }
 
 /* The parts as they are stored; false: it was deregistered or memory is short, and this try is over. */

@@ -293,6 +293,23 @@ PROVIDER_TEST(it_is_also_asked_again_by_the_server_itself)
 	UNTIL(f, db(f) && db(f)->volume.external_id[0] != '\0');
 }
 
+PROVIDER_TEST(a_try_that_fails_as_the_one_before_is_not_stored)
+{
+	uint64_t before;
+
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1000, STATUS_UNAVAILABLE);
+	refuses(f, "Create", DB, STATUS_UNAVAILABLE, "the provider's words");
+	before = kv_revision(f->server->kv);
+	UNTIL(f, provider.calls[CALL_CREATE] > 2);
+	settle(f);
+	assert_int_equal(kv_revision(f->server->kv), before);
+	provider.words = "another cause";
+	UNTIL(f, strstr(detail_of(f, "db")->phase_error, "another cause"));
+	provider.words = NULL;
+	provider_order(CALL_CREATE, PROVIDER_OK, 1, STATUS_OK);
+	UNTIL(f, db(f)->volume.external_id[0] != '\0');
+}
+
 PROVIDER_TEST(a_made_volume_without_a_usable_id_is_kept_in_mind)
 {
 	provider.names_nothing = true;
