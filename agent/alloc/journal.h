@@ -51,7 +51,7 @@ struct release_note {
 	LIST_ENTRY(release_note) entry; /* its owner's */
 	char claim_id[UUID_TEXT_SIZE];
 	char boot_id[UUID_TEXT_SIZE];
-	struct volume_target device; /* only volume_target_keep_device(); 0:0: not known */
+	struct volume_target device; /* its class, and volume_target_keep_device(); 0:0: not known */
 };
 
 struct journal_reader {

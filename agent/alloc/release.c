@@ -120,14 +120,20 @@ static void on_kept(const struct error *err, void *userdata)
 		volume_op_continue(release->task);
 }
 
+static void copy_device(const struct volume_target *from, struct volume_target *to)
+{
+	to->source.class = from->source.class;
+	volume_target_keep_device(from, to);
+}
+
 static void on_device(const struct volume_target *target, void *userdata)
 {
 	struct release *release = userdata;
 	const struct journal_write write = {.note = release->note};
 	struct error err;
 
-	volume_target_keep_device(target, &release->target);
-	volume_target_keep_device(target, &release->note->device);
+	copy_device(target, &release->target);
+	copy_device(target, &release->note->device);
 	if (journal_write(release->env->journal, &write, on_kept, release, &err) != STATUS_OK)
 		release->env->on_broken(&err, release->env->userdata);
 }
@@ -295,7 +301,7 @@ void release_start(struct release *release)
 {
 	assert(!release->task);
 	release->slots = find_slots(release);
-	volume_target_keep_device(&release->note->device, &release->target);
+	copy_device(&release->note->device, &release->target);
 	if (release->target.type != VOLUME_CSI && release->target.dev_major == 0 &&
 	    release->target.dev_minor == 0)
 		release->target.source.class = find_class(release);

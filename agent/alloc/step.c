@@ -64,7 +64,8 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 	const struct volume_request *request = &record->alloc.volumes[i];
 	struct volume_record *volume = &record->volumes[i];
 	const struct volume_target former = volume->target;
-	bool is_repeated = volume->generation == grant->claim.generation;
+	/* a reader of a volume that was never written has generation 0, as a record without a claim */
+	bool is_repeated = volume->state == VOLUME_CLAIMED && volume->generation == grant->claim.generation;
 
 	volume->state = VOLUME_CLAIMED;
 	volume->generation = grant->claim.generation;

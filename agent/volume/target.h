@@ -60,7 +60,6 @@ struct volume_target {
 /** Copies the known facts of the device that the volume was mounted from. */
 static inline void volume_target_keep_device(const struct volume_target *from, struct volume_target *to)
 {
-	to->source.class = from->source.class;
 	to->dev_major = from->dev_major;
 	to->dev_minor = from->dev_minor;
 	to->is_host_device = from->is_host_device;

@@ -857,6 +857,39 @@ TEST(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused)
 	assert_int_equal(record->volumes[0].state, VOLUME_NONE);
 }
 
+/* A reader's grant of a volume that was never written. */
+TEST(a_grant_of_generation_0_is_no_repeated_one)
+{
+	cleanup_free struct alloc_record *record = records_make(1);
+	struct claim_grant grant = records_grant(record, 0);
+	struct volume_target *target = &record->volumes[0].target;
+
+	grant.claim.generation = 0;
+	target->dev_major = 8;
+	records_drive(record, ALLOC_CLAIMING, 0, 0);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .grant = &grant}));
+	assert_int_equal(target->source.class, grant.volume.source.class);
+	assert_int_equal(target->dev_major, 0);
+}
+
+/* The volume of the claim may have another class since: the grant decides. */
+TEST(a_repeated_grant_keeps_the_device_and_not_the_class)
+{
+	cleanup_free struct alloc_record *record = records_make(1);
+	struct claim_grant grant = records_grant(record, 0);
+	struct volume_target *target = &record->volumes[0].target;
+
+	records_drive(record, ALLOC_MOUNTING, 0, 1);
+	grant.claim.generation = record->volumes[0].generation;
+	grant.volume.source.class = SOURCE_NFS4;
+	target->source.class = SOURCE_BLOCK;
+	target->dev_major = 8;
+	(void)alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .grant = &grant}));
+	assert_int_equal(target->source.class, SOURCE_NFS4);
+	assert_int_equal(target->dev_major, 8);
+}
+
 TEST(a_grant_becomes_the_target_of_the_mount)
 {
 	cleanup_free struct alloc_record *record = records_make(2);
