@@ -153,6 +153,29 @@ class TaskDriver(unittest.TestCase):
             self.assertEqual(ended(ident)["client_status"], "COMPLETE")
             machine.wait_for("the network to follow", lambda still=still: machine.is_active("holdfast-network@web.service") == still)
 
+    def folders_of_tmp(self, *units):
+        """What (machine, unit...) have as /tmp and /var/tmp, while the units run in one network."""
+        machine.systemctl("start", *units)
+        pids = [machine.show(unit, "MainPID") for unit in units]
+        self.assertEqual(len({os.readlink(f"/proc/{pid}/ns/net") for pid in pids}), 1)
+        stats = [[os.stat(f"/proc/{pid}/root{path}") for path in ("/tmp", "/var/tmp")] for pid in ("1", *pids)]
+        machine.systemctl("stop", *units)
+        return [[(stat.st_dev, stat.st_ino) for stat in both] for both in stats]
+
+    def test_units_of_a_network_have_each_their_own_tmp(self):
+        of_machine, app, proxy = self.folders_of_tmp(*NETWORK)
+        for here, one, other in zip(of_machine, app, proxy):
+            self.assertEqual(len({here, one, other}), 3)
+
+    def test_units_that_join_all_of_a_network_have_not_the_tmp_of_the_machine(self):
+        make_unit("hf-joined@.service", "[Unit]\nRequires=holdfast-network@all.service\nAfter=holdfast-network@all.service\n"
+                  "JoinsNamespaceOf=holdfast-network@all.service\n" + service("/bin/sleep infinity", "PrivateNetwork=yes", "PrivateTmp=yes"))
+        machine.systemctl("daemon-reload")
+        of_machine, one, other = self.folders_of_tmp("hf-joined@1.service", "hf-joined@2.service")
+        self.assertEqual(one, other)
+        for here, joined in zip(of_machine, one):
+            self.assertNotEqual(here, joined)
+
     def test_a_unit_has_no_commands_in_it_and_reports_where_its_output_is(self):
         ident = submit("noexec", "hf-db.service")
         wait_status(ident, "RUNNING")
