@@ -601,9 +601,10 @@ enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsR
 	return STATUS_OK;
 }
 
-json_t *container_leftover_filters(const struct settings *settings, const char *before)
+json_t *container_filters(const struct settings *settings, bool runs, const char *before)
 {
-	json_t *filters = json_pack("{s:[s, s], s:[o]}", "status", "created", "exited", "label",
+	json_t *filters = json_pack("{s:[s, s], s:[o]}", "status", runs ? "running" : "created",
+				    runs ? "paused" : "exited", "label",
 				    json_sprintf(LABEL_NODE "=%s/%s", settings->cluster, settings->node_id));
 
 	return whole(filters, before ? json_object_set_new(filters, "before", json_pack("[s]", before)) : 0);

@@ -43,10 +43,10 @@ json_t *container_of_network(const struct settings *settings,
 			     const Holdfast__Driver__V1__NetworkConfig *network,
 			     const struct container_order *order);
 
-/** Filters of GET /containers/json for containers of this node that do not run. Owned by the caller; NULL
+/** Filters of GET /containers/json for containers of this node that run, or do not. Owned by the caller; NULL
  * when memory is short.
  * @before only those that were made before this container; NULL: all */
-json_t *container_leftover_filters(const struct settings *settings, const char *before);
+json_t *container_filters(const struct settings *settings, bool runs, const char *before);
 
 /** Returns whether a container was made in another boot than @boot_id. One without a boot label is no
  * leftover, nor is one whose name does not fit its labels: the labels are those of its image.

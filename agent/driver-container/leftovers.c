@@ -87,13 +87,13 @@ static void on_page(enum status status, const struct error *err, const json_t *j
 	(void)remove_some(NULL, 0, driver);
 }
 
-/* @before the last container of the page before; NULL: the first page */
-static enum status ask_page(struct driver *driver, const char *before, struct error *err)
+enum status containers_list(struct engine *engine, const struct settings *settings, bool runs,
+			    const char *before, engine_done_fn *done, void *userdata, struct error *err)
 {
-	json_t *filters = container_leftover_filters(driver->settings, before);
+	json_t *filters = container_filters(settings, runs, before);
 	cleanup_free char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
 	cleanup_strbuf struct strbuf path = STRBUF_INIT(ENGINE_PATH_SIZE - 1);
-	struct engine_request request = {.method = "GET", .timeout_us = driver->settings->engine_timeout_us};
+	struct engine_request request = {.method = "GET", .timeout_us = settings->engine_timeout_us};
 
 	json_decref(filters);
 	strbuf_printf(&path, "/containers/json?all=1&limit=%d&filters=", PAGE);
@@ -101,7 +101,13 @@ static enum status ask_page(struct driver *driver, const char *before, struct er
 	if (!text || path.error != 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "list containers");
 	request.path = path.data;
-	return engine_send(driver->engine, &request, on_page, driver, NULL, err);
+	return engine_send(engine, &request, done, userdata, NULL, err);
+}
+
+/* @before the last container of the page before; NULL: the first page */
+static enum status ask_page(struct driver *driver, const char *before, struct error *err)
+{
+	return containers_list(driver->engine, driver->settings, false, before, on_page, driver, err);
 }
 
 void leftovers_clear(struct driver *driver)

@@ -16,16 +16,18 @@
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1 };
 
-static const char usage_text[] = "usage: holdfast-driver-container [--config FILE] [--check-config]\n"
-				 "\n"
-				 "The driver of containers of Holdfast: runs what the claim server ordered "
-				 "and root's file allows, with\n"
-				 "podman or Docker.\n"
-				 "\n"
-				 "  -c, --config FILE   root's file (default " SETTINGS_PATH_DEFAULT ")\n"
-				 "      --check-config  check it, print each error, and end\n"
-				 "  -V, --version       print the version\n"
-				 "  -h, --help          print this text\n";
+static const char usage_text[] =
+	"usage: holdfast-driver-container [--config FILE] [--check-config | --check-idle]\n"
+	"\n"
+	"The driver of containers of Holdfast: runs what the claim server ordered "
+	"and root's file allows, with\n"
+	"podman or Docker.\n"
+	"\n"
+	"  -c, --config FILE   root's file (default " SETTINGS_PATH_DEFAULT ")\n"
+	"      --check-config  check it, print each error, and end\n"
+	"      --check-idle    ask the engine whether a container of this node runs, and end\n"
+	"  -V, --version       print the version\n"
+	"  -h, --help          print this text\n";
 
 static int fail(const struct error *err, int exit_code)
 {
@@ -46,9 +48,10 @@ static enum status check_self(struct error *err)
 int main(int argc, char **argv)
 {
 	const char *path = SETTINGS_PATH_DEFAULT;
-	bool is_check = false, has_started = false;
+	bool is_check = false, is_idle_check = false, has_started = false;
 	const struct argument options[] = {{"config", 'c', &path, NULL},
-					   {"check-config", '\0', NULL, &is_check}};
+					   {"check-config", '\0', NULL, &is_check},
+					   {"check-idle", '\0', NULL, &is_idle_check}};
 	const struct arguments args = {"holdfast-driver-container", HOLDFAST_VERSION, usage_text, options,
 				       ARRAY_SIZE(options)};
 	static struct settings settings;
@@ -62,6 +65,10 @@ int main(int argc, char **argv)
 	service_hide_memory();
 	status = settings_load(path, &settings, &err);
 	if (is_check)
+		return status == STATUS_OK ? EXIT_OK : fail(&err, EXIT_FAILED);
+	if (is_idle_check && status == STATUS_OK)
+		status = check_idle(&settings, &err);
+	if (is_idle_check)
 		return status == STATUS_OK ? EXIT_OK : fail(&err, EXIT_FAILED);
 	if (status == STATUS_OK)
 		status = check_self(&err);

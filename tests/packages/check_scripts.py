@@ -153,6 +153,41 @@ class Scripts(unittest.TestCase):
         for word in ("stop", "--quiet disable"):
             self.assertIn(f"systemctl {word} holdfast-docker-plugin.service holdfast-backup.timer\n", self.log())
 
+    def remove(self, package, **programs):
+        """Removes a package of a machine on which nothing is mounted, beside these programs; how that ended."""
+        write(f"{LIBEXEC}/holdfast-in-use", "#!/bin/sh\n", 0o755)
+        for name, text in programs.items():
+            write(f"/run/{name.replace('_', '-')}", f"#!/bin/sh\n{text}\n", 0o755)
+        Path("/run/log").unlink(missing_ok=True)
+        return script(f"{package}.prerm", "remove")
+
+    def test_the_driver_stays_while_a_task_runs(self):
+        unit, check = "holdfast-driver-container.service", '[ "$*" = --check-idle ] || exit 0\n'
+        done = self.remove("driver-container", holdfast_driver_container="exit 1")
+        self.assertEqual(done.returncode, 0, "it never had a setting")
+        write("/etc/holdfast/holdfast-driver-container.hcl")
+        done = self.remove("driver-container", holdfast_driver_container=f"{check}echo containers of this node run: web >&2; exit 1")
+        self.assertEqual(done.returncode, 1)
+        for words in ("stays", "node run: web\n", "holdfast agent drain ", "/etc/holdfast/holdfast-driver-container.hcl first"):
+            self.assertIn(words, done.stderr)
+        self.assertFalse(os.path.exists("/run/log"), "something was stopped")
+        done = self.remove("driver-container", holdfast_driver_container=f"{check}! grep -q stop /run/log")
+        self.assertEqual(done.returncode, 1, "a task that began before the driver was stopped")
+        self.assertTrue(self.log().endswith(f"systemctl stop {unit}\nsystemctl start {unit}\n"), self.log())
+        done = self.remove("driver-container", holdfast_driver_container="exit 0")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"systemctl stop {unit}\n", self.log())
+
+    def test_the_agent_stays_if_its_drain_leaves_something(self):
+        units = "holdfast-agent-socket.service holdfast-agent-setuid.service"
+        for state, code in (("incomplete", 1), ("unacknowledged", 0), ("done", 0)):
+            done = self.remove("agent", holdfast=f"""printf '{{\n "drain": {{"state": "{state}"}}\n}}\n'""")
+            self.assertEqual(done.returncode, code, state)
+            self.assertEqual("holdfast agent drain\n" in done.stderr, code == 1, done.stderr)
+            self.assertEqual(f"systemctl stop {units}\n" in self.log(), code == 0, self.log())
+            self.assertEqual("systemctl start holdfast-drain.service\n" in self.log(), code == 1, self.log())
+        self.assertEqual(self.remove("agent", holdfast="exit 1").returncode, 0, "it does not run")
+
     def in_use(self, applied="", noted=False):
         """Is a mount below /var/lib/p in use, with these trees of the applied policy?"""
         write(f"{LIBEXEC}/holdfast-policy", f"#!/bin/sh\n[ \"$*\" = 'trees /etc/holdfast/mounthelper.policy' ] && printf '{applied}'\n", 0o755)

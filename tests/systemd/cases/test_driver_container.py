@@ -166,6 +166,21 @@ class Driver(unittest.TestCase):
         self.assertEqual(containers(), [])
         self.assertEqual(machine.mounts_below(machine.TREE), [])
 
+    def test_the_package_stays_while_a_task_without_a_volume_runs(self):
+        spec = re.sub(r'(?ms)^( *)volume.*?^\1}\n', "", SPEC.format(node=machine.NODE, volume="", image=test_podman.IMAGE))
+        machine.write("/root/free.hcl", spec.replace("echo started >>/data/starts; ", ""))
+        ident = machine.holdfast_json("alloc", "run", "--no-wait", "/root/free.hcl")["allocation"]["id"]
+        wait_status(ident, "RUNNING")
+        removed = machine.run("/var/lib/dpkg/info/holdfast-driver-container.prerm", "remove", check=False)
+        self.assertEqual(removed.returncode, 1)
+        self.assertIn(f"containers of this node run: /holdfast-{ident}-main\n", removed.stderr)
+        self.assertTrue(machine.is_active(DRIVER))
+        machine.holdfast("alloc", "stop", ident)
+        machine.run("/var/lib/dpkg/info/holdfast-driver-container.prerm", "remove")
+        self.assertFalse(machine.is_active(DRIVER))
+        machine.systemctl("start", DRIVER)
+        machine.wait_for("the driver to be healthy", driver_is_healthy)
+
     def test_an_image_that_root_does_not_list_is_refused_at_submission(self):
         machine.holdfast("volume", "register", machine.volume_spec("refused"))
         machine.write("/root/refused.hcl", SPEC.format(node=machine.NODE, volume="refused", image="localhost/other:1"))

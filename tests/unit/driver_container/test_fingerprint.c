@@ -88,3 +88,48 @@ TEST(an_engine_that_does_not_say_its_version_is_not)
 	look(HEAD "\r\n{}", HEALTH(UNHEALTHY), &driver);
 	assert_non_null(strstr(driver.health_text, "does not report its version"));
 }
+
+static void *serve_list(void *userdata)
+{
+	struct fake *fake = userdata;
+	int fd;
+
+	while ((fd = accept(fake->fd, NULL, NULL)) >= 0) {
+		char request[4096] = "";
+
+		(void)recv(fd, request, sizeof(request) - 1, 0);
+		if (strstr(request, "GET /v1.40/containers/json?all=1&limit=32&filters=") &&
+		    strstr(request, "running") && strstr(request, "prod%2Fnode-1"))
+			(void)send(fd, fake->answer, strlen(fake->answer), MSG_NOSIGNAL);
+		(void)close(fd);
+	}
+	return NULL;
+}
+
+TEST(a_node_is_idle_if_the_engine_says_so)
+{
+	static const struct {
+		const char *answer, *says;
+		enum status status;
+	} rows[] = {
+		{HEAD "\r\n[]", "", STATUS_OK},
+		{HEAD "\r\n[{\"Names\":[\"/holdfast-1-web\"]},{\"Names\":[]}]", " /holdfast-1-web ?",
+		 STATUS_FAILED_PRECONDITION},
+		{HEAD "\r\n{}", "", STATUS_INTERNAL},
+		{HEAD "\r\n", "", STATUS_INTERNAL},
+		{"", "", STATUS_UNAVAILABLE},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct settings settings = {
+			.cluster = "prod", .node_id = "node-1", .engine_timeout_us = USEC_PER_SEC};
+		struct fake fake = {.answer = rows[i].answer};
+		struct error err = {0};
+
+		fake_begin(&fake, serve_list);
+		(void)str_copy(settings.engine_socket, sizeof(settings.engine_socket), fake.path);
+		assert_int_equal(check_idle(&settings, &err), rows[i].status);
+		assert_non_null(strstr(err.msg, rows[i].says));
+		fake_end(&fake);
+	}
+}
