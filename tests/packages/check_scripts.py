@@ -188,6 +188,29 @@ class Scripts(unittest.TestCase):
             self.assertEqual("systemctl start holdfast-drain.service\n" in self.log(), code == 1, self.log())
         self.assertEqual(self.remove("agent", holdfast="exit 1").returncode, 0, "it does not run")
 
+    def rotate(self, part):
+        """Runs a script of the trail's rotation as logrotate does."""
+        text = (DEBIAN / "holdfast-mounthelper.logrotate").read_text(encoding="utf-8")
+        done = run("sh", "-c", text.split(f"\t{part}\n")[1].split("endscript")[0], "logrotate", "/var/log/holdfast/mounthelper.trail")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_trail_that_only_grows_does_so_after_each_rotation(self):
+        only_grows = Path("/run/attributes")
+        write("/run/lsattr", "#!/bin/sh\ncat /run/attributes\n", 0o755)
+        write("/run/chattr", f'#!/bin/sh\n[ "$1" = +a ] && letter=a\necho "---$letter--- $2" >{only_grows}\n', 0o755)
+        for begins, power_goes in (("-", False), ("a", False), ("a", True)):
+            for folder in ("/run/holdfast-mount", "/var/log/holdfast"):
+                Path(folder).mkdir(exist_ok=True)
+            only_grows.write_text(f"---{begins}--- /var/log/holdfast/mounthelper.trail\n", encoding="ascii")
+            self.rotate("prerotate")
+            self.assertEqual(only_grows.read_text(encoding="ascii").split()[0].strip("-"), "", "it cannot be moved")
+            if power_goes:
+                shutil.rmtree("/run/holdfast-mount")
+                self.rotate("prerotate")
+            self.rotate("postrotate")
+            self.assertEqual(only_grows.read_text(encoding="ascii").split()[0].strip("-"), begins.strip("-"))
+            self.assertEqual(list(Path("/var/log/holdfast").iterdir()), [])
+
     def in_use(self, applied="", noted=False):
         """Is a mount below /var/lib/p in use, with these trees of the applied policy?"""
         write(f"{LIBEXEC}/holdfast-policy", f"#!/bin/sh\n[ \"$*\" = 'trees /etc/holdfast/mounthelper.policy' ] && printf '{applied}'\n", 0o755)

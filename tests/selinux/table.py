@@ -68,7 +68,7 @@ PERMITTED = [
     ("mount_t", "holdfast_data_t", "dir", "mounton"),
     ("logrotate_t", "holdfast_trail_t", "file", "rename"),
     ("logrotate_t", "logrotate_t", "capability", "linux_immutable"),
-    ("logrotate_t", "holdfast_tree_t", "file", "create"),
+    ("logrotate_t", "var_log_t", "file", "create"),
     ("systemd_tmpfiles_t", "holdfast_stage_t", "dir", "create"),
     ("systemd_tmpfiles_t", "holdfast_trail_t", "file", "create"),
 ]
