@@ -188,6 +188,20 @@ class Scripts(unittest.TestCase):
             self.assertEqual("systemctl start holdfast-drain.service\n" in self.log(), code == 1, self.log())
         self.assertEqual(self.remove("agent", holdfast="exit 1").returncode, 0, "it does not run")
 
+    def test_the_cli_stays_while_an_allocation_is_not_released(self):
+        note, unit = "/var/lib/private/holdfast-volumes/db/allocation", "holdfast-volume@db.service"
+        write(note, f"{ALLOC} ending\n")
+        os.makedirs("/etc/systemd/system/multi-user.target.wants")
+        os.symlink("/lib/systemd/system/holdfast-volume@.service", f"/etc/systemd/system/multi-user.target.wants/{unit}")
+        done = self.remove("cli")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"\n  {ALLOC}  {note}\n", done.stderr)
+        self.assertNotIn("stop ", self.log())
+        os.unlink(note)
+        done = self.remove("cli")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"systemctl --quiet disable {unit}\n", self.log())
+
     def rotate(self, part):
         """Runs a script of the trail's rotation as logrotate does."""
         text = (DEBIAN / "holdfast-mounthelper.logrotate").read_text(encoding="utf-8")

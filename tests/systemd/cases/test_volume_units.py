@@ -341,6 +341,9 @@ class AStop(unittest.TestCase):
         self.assertIn("was not released within 3 s", units.status_text("pgdata"))  # not HOLD_TIMEOUT's 80
         self.assertIn(f"holdfast alloc stop {first}", units.status_text("pgdata"))
         self.assertEqual(1, len(machine.mounts_below(f"{machine.TREE}/publish")))  # nobody said it may go
+        removed = machine.run("/var/lib/dpkg/info/holdfast-cli.prerm", "remove", check=False)
+        self.assertEqual(removed.returncode, 1)
+        self.assertIn(f"  {first}  /var/lib/private/holdfast-volumes/pgdata/allocation\n", removed.stderr)
         machine.systemctl("start", "holdfast-server.service")
         machine.wait_connected()
         units.start(PGDATA)
