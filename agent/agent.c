@@ -510,8 +510,8 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 {
 	struct agent *agent = userdata;
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2], problems[3],
-						     problems[4], problems[5], problems[6], problems[7]};
+	const char *const all[] = {problems[0], problems[1], problems[2], problems[3], problems[4],
+				   problems[5], problems[6], problems[7], problems[8]};
 	const struct report_facts facts = {
 		.version = HOLDFAST_VERSION,
 		.node_id = agent->config->node_id,

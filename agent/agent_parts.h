@@ -73,7 +73,7 @@ struct agent {
 	struct error broken;			  /* why the loop was ended; status OK: it was not */
 };
 
-enum { AGENT_PROBLEMS_MAX = 8, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
+enum { AGENT_PROBLEMS_MAX = 9, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
 
 /** Read when the certificate in use expires. After each load of it. */
 void agent_note_certificate(struct agent *agent);

@@ -31,7 +31,7 @@ static int put_helper(const struct agent *agent, char *dst, size_t size)
 	const struct helper_info *helper = helper_client_info(agent->helper);
 
 	if (!helper->is_running && helper->last_error.status != STATUS_OK)
-		return str_format(dst, size, "no mount helper: %.600s", helper->last_error.msg);
+		return snprintf(dst, size, "no mount helper: %s", helper->last_error.msg);
 	if (!helper->is_running)
 		return str_format(dst, size, "no mount helper yet");
 	if (helper->abandoned > 0)
@@ -111,43 +111,71 @@ void agent_note_certificate(struct agent *agent)
 		log_line(LOG_WARNING, "%s", warning);
 }
 
-size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE])
+static bool put_reload(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	return agent->reload_error.status != STATUS_OK &&
+	       str_format(ret, AGENT_PROBLEM_SIZE, "the last reload kept what there was: %s",
+			  agent->reload_error.msg) > 0;
+}
+
+static bool put_disk(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	return journal_disk_warning(agent->disk, ret, AGENT_PROBLEM_SIZE);
+}
+
+static bool put_renewal(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	const struct error *err = renewal_error(agent->renewal);
+
+	return err &&
+	       str_format(ret, AGENT_PROBLEM_SIZE, "the node's certificate is not renewed: %s", err->msg) > 0;
+}
+
+static bool put_trail(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
 {
 	const struct helper_info *helper = helper_client_info(agent->helper);
+
+	if (helper->trail_fault)
+		return str_format(ret, AGENT_PROBLEM_SIZE,
+				  "mount helper: it unmounts and mounts nothing, because it could not record "
+				  "its start: %s",
+				  helper->trail_fault) > 0;
+	return helper->is_without_trail &&
+	       str_format(ret, AGENT_PROBLEM_SIZE, "mount helper: " HELPER_NO_TRAIL) > 0;
+}
+
+static bool put_reverted(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	return session_info(agent->session)->is_reverted &&
+	       str_format(
+		       ret, AGENT_PROBLEM_SIZE,
+		       "this node has gone back in time in this boot: it was reverted to a snapshot, or its "
+		       "journal was put back or lost. Check what its volumes contain, and reboot it") > 0;
+}
+
+static bool put_folder(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	return plugins_lack_folder(agent->plugins) &&
+	       str_format(ret, AGENT_PROBLEM_SIZE,
+			  "the folder of CSI plugins %s (plugin_dir in %s) is not there or cannot be read; "
+			  "that of /run/holdfast is made by: systemd-tmpfiles --create holdfast-agent.conf",
+			  agent->config->plugin_dir, agent->config->path) > 0;
+}
+
+typedef bool problem_fn(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE]);
+
+static problem_fn *const problems[] = {
+	put_reload,	put_disk,  put_expiry,	 put_renewal, put_clock,
+	put_ticket_key, put_trail, put_reverted, put_folder,
+};
+static_assert(ARRAY_SIZE(problems) == AGENT_PROBLEMS_MAX, "each problem has room");
+
+size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE])
+{
 	size_t n = 0;
 
-	if (agent->reload_error.status != STATUS_OK)
-		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "the last reload kept what there was: %s",
-				 agent->reload_error.msg);
-	if (journal_disk_warning(agent->disk, ret[n], AGENT_PROBLEM_SIZE))
-		n++;
-	if (put_expiry(agent, ret[n]))
-		n++;
-	if (renewal_error(agent->renewal))
-		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "the node's certificate is not renewed: %s",
-				 renewal_error(agent->renewal)->msg);
-	if (put_clock(agent, ret[n]))
-		n++;
-	if (put_ticket_key(agent, ret[n]))
-		n++;
-	if (helper->trail_fault)
-		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE,
-				 "mount helper: it unmounts and mounts nothing, because it could not record "
-				 "its start: %s",
-				 helper->trail_fault);
-	else if (helper->is_without_trail)
-		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "mount helper: " HELPER_NO_TRAIL);
-	if (session_info(agent->session)->is_reverted)
-		(void)str_format(
-			ret[n++], AGENT_PROBLEM_SIZE,
-			"this node has gone back in time in this boot: it was reverted to a snapshot, or its "
-			"journal was put back or lost. Check what its volumes contain, and reboot it");
-	if (plugins_lack_folder(agent->plugins))
-		(void)str_format(
-			ret[n++], AGENT_PROBLEM_SIZE,
-			"the folder of CSI plugins %s (plugin_dir in %s) is not there or cannot be read; "
-			"that of /run/holdfast is made by: systemd-tmpfiles --create holdfast-agent.conf",
-			agent->config->plugin_dir, agent->config->path);
+	for (size_t i = 0; i < ARRAY_SIZE(problems); i++)
+		n += problems[i](agent, ret[n]);
 	return n;
 }
 
@@ -160,8 +188,8 @@ void agent_status_text(char *dst, size_t size, void *userdata)
 	char session[CSI_TEXT_MAX];
 	char helper[CSI_TEXT_MAX];
 	char receipts[64] = "";
-	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	size_t n_problems = agent_problems(agent, problems);
+	char texts[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	size_t n_problems = agent_problems(agent, texts);
 	size_t used;
 
 	(void)put_session(agent, session, sizeof(session));
@@ -173,7 +201,7 @@ void agent_status_text(char *dst, size_t size, void *userdata)
 				  str_s(n_allocs), receipts,
 				  observed ? "" : "; the mounts are not known yet");
 	for (size_t i = 0; i < n_problems && used < size; i++)
-		used += (size_t)snprintf(dst + used, size - used, "; %s", problems[i]);
+		used += (size_t)snprintf(dst + used, size - used, "; %s", texts[i]);
 }
 
 /* New for the sessions to come; one that is open keeps its own. */

@@ -357,26 +357,40 @@ static void on_release_done(struct release *release, void *userdata)
 		LIST_REMOVE(entry, entry);
 		allocs->n_releases--;
 		/* without a receipt it is begun again, and needs its note */
-		if (receipts_find(allocs->env->receipts, entry->note->claim_id, true))
+		if (receipts_find(allocs->env->receipts, release_claim_id(release), true))
 			drop_note(entry->note);
 		free(entry);
 	}
 	release_free(release);
 }
 
-static struct release_note *find_note(struct allocs *allocs, const char *claim_id)
+/* The server may have the claim under another id since: its grant is the same. */
+static struct release_note *find_note(const struct allocs *allocs, const struct claim *claim,
+				      const char *wire_volume)
 {
 	struct release_note *note;
 
 	LIST_FOREACH (note, &allocs->notes, entry) {
-		if (str_eq(note->claim_id, claim_id))
+		if (note->generation == claim->generation &&
+		    str_eq(note->target.alloc_id, claim->allocation_id) &&
+		    str_eq(note->target.wire_volume, wire_volume))
 			return note;
 	}
-	note = calloc(1, sizeof(*note));
+	return NULL;
+}
+
+static struct release_note *make_note(struct allocs *allocs, const struct claim *claim,
+				      const char *wire_volume)
+{
+	struct release_note *note = calloc(1, sizeof(*note));
+
 	if (!note)
 		return NULL;
-	(void)str_copy(note->claim_id, sizeof(note->claim_id), claim_id);
+	memcpy(note->claim_id, claim->id, sizeof(note->claim_id));
 	memcpy(note->boot_id, allocs->env->boot_id, sizeof(note->boot_id));
+	memcpy(note->target.alloc_id, claim->allocation_id, sizeof(note->target.alloc_id));
+	(void)str_copy(note->target.wire_volume, sizeof(note->target.wire_volume), wire_volume);
+	note->generation = claim->generation;
 	LIST_INSERT_HEAD(&allocs->notes, note, entry);
 	return note;
 }
@@ -384,12 +398,14 @@ static struct release_note *find_note(struct allocs *allocs, const char *claim_i
 static enum status begin_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
 				 const struct ticket *ticket, struct error *err)
 {
+	struct release_note *note = find_note(allocs, claim, wire_volume);
 	struct release_entry *entry;
 	enum status status;
 
 	LIST_FOREACH (entry, &allocs->releases, entry) {
-		if (!str_eq(release_claim_id(entry->release), claim->id))
+		if (!note || entry->note != note)
 			continue;
+		release_name_claim(entry->release, claim);
 		if (release_is_without_plugin(claim))
 			release_force(entry->release, claim);
 		return STATUS_OK;
@@ -399,15 +415,14 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 				 RELEASES_MAX);
 	entry = calloc(1, sizeof(*entry));
 	if (entry)
-		entry->note = find_note(allocs, claim->id);
-	if (!entry || !entry->note) {
-		free(entry);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot release claim %s",
-				 claim->id);
-	}
-	status = release_new(allocs->env, claim, wire_volume, ticket, entry->note, on_release_done, allocs,
-			     &entry->release, err);
+		entry->note = note ? note : make_note(allocs, claim, wire_volume);
+	status = entry && entry->note ? release_new(allocs->env, claim, wire_volume, ticket, entry->note,
+						    on_release_done, allocs, &entry->release, err)
+				      : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM,
+						  "cannot release claim %s", claim->id);
 	if (status != STATUS_OK) {
+		if (entry && entry->note && !note)
+			drop_note(entry->note);
 		free(entry);
 		return status;
 	}
@@ -463,6 +478,10 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 	const struct alloc_entry *entry = find(allocs, claim->allocation_id);
 	enum alloc_phase phase = entry ? alloc_runner_record(entry->runner)->phase : ALLOC_STOPPED;
 
+	if (!id_is_uuid(claim->id) || !id_is_uuid(claim->allocation_id) || !id_is_label(wire_volume))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the server's order to release claim '%.64s' names a malformed id",
+				 claim->id);
 	if (receipt) {
 		allocs->env->on_receipt(receipt, allocs->env->userdata);
 		return STATUS_OK;

@@ -38,8 +38,8 @@ enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 9 };
 /* Two ids, KERNEL_WORDS_MAX, and numbers. */
 enum { RECEIPT_BYTES_MAX = 2 * UUID_TEXT_SIZE + KERNEL_WORDS_MAX + 64 };
 
-/* Two ids, and numbers. */
-enum { NOTE_BYTES_MAX = 2 * UUID_TEXT_SIZE + 64 };
+/* Three ids, a name, and numbers. */
+enum { NOTE_BYTES_MAX = 3 * UUID_TEXT_SIZE + WIRE_VOLUME_SIZE + 64 };
 
 /* The operations of one write, with the memory that they refer to. */
 struct batch {
@@ -354,16 +354,20 @@ static bool on_note_item(const struct kv_item *item, void *userdata)
 	struct reading *reading = userdata;
 	struct release_note note = {0};
 	bool is_whole = pb && id_is_uuid(pb->claim_id) && id_is_uuid(pb->boot_id) &&
+			id_is_uuid(pb->alloc_id) && id_is_label(pb->wire_volume) &&
 			(unsigned int)pb->source_class < SOURCE_CLASS_N;
 
 	if (is_whole) {
-		note.device.source.class = (enum source_class)pb->source_class;
-		note.device.dev_major = pb->dev_major;
-		note.device.dev_minor = pb->dev_minor;
-		note.device.is_host_device = pb->is_host_device;
-		note.device.is_nfs_listed = pb->is_nfs_listed;
+		note.target.source.class = (enum source_class)pb->source_class;
+		note.target.dev_major = pb->dev_major;
+		note.target.dev_minor = pb->dev_minor;
+		note.target.is_host_device = pb->is_host_device;
+		note.target.is_nfs_listed = pb->is_nfs_listed;
 		memcpy(note.claim_id, pb->claim_id, sizeof(note.claim_id));
 		memcpy(note.boot_id, pb->boot_id, sizeof(note.boot_id));
+		memcpy(note.target.alloc_id, pb->alloc_id, sizeof(note.target.alloc_id));
+		(void)str_copy(note.target.wire_volume, sizeof(note.target.wire_volume), pb->wire_volume);
+		note.generation = pb->generation;
 	}
 	if (pb)
 		protobuf_c_message_free_unpacked(&pb->base, NULL);
@@ -450,11 +454,14 @@ static void batch_put_note(struct batch *batch, const struct release_note *note)
 
 	pb.claim_id = copy.claim_id;
 	pb.boot_id = copy.boot_id;
-	pb.source_class = (Holdfast__V1__SourceClass)copy.device.source.class;
-	pb.dev_major = copy.device.dev_major;
-	pb.dev_minor = copy.device.dev_minor;
-	pb.is_host_device = copy.device.is_host_device;
-	pb.is_nfs_listed = copy.device.is_nfs_listed;
+	pb.alloc_id = copy.target.alloc_id;
+	pb.wire_volume = copy.target.wire_volume;
+	pb.generation = copy.generation;
+	pb.source_class = (Holdfast__V1__SourceClass)copy.target.source.class;
+	pb.dev_major = copy.target.dev_major;
+	pb.dev_minor = copy.target.dev_minor;
+	pb.is_host_device = copy.target.is_host_device;
+	pb.is_nfs_listed = copy.target.is_nfs_listed;
 	note_key(batch->keys[batch->n], copy.claim_id);
 	op = batch_add(batch);
 	op->value = batch->note_bytes;

@@ -49,9 +49,12 @@ void journal_close(struct journal *journal);
  * that a copy of the mount lives. */
 struct release_note {
 	LIST_ENTRY(release_note) entry; /* its owner's */
-	char claim_id[UUID_TEXT_SIZE];
+	char claim_id[UUID_TEXT_SIZE];	/* names it in the journal; the server may have changed it since */
 	char boot_id[UUID_TEXT_SIZE];
-	struct volume_target device; /* its class, and volume_target_keep_device(); 0:0: not known */
+	uint64_t generation;
+	/* only alloc_id, wire_volume, the class of its source and volume_target_keep_device(); device 0:0:
+	 * not known */
+	struct volume_target target;
 };
 
 struct journal_reader {

@@ -133,7 +133,7 @@ static void on_device(const struct volume_target *target, void *userdata)
 	struct error err;
 
 	copy_device(target, &release->target);
-	copy_device(target, &release->note->device);
+	copy_device(target, &release->note->target);
 	if (journal_write(release->env->journal, &write, on_kept, release, &err) != STATUS_OK)
 		release->env->on_broken(&err, release->env->userdata);
 }
@@ -230,9 +230,7 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 	struct release *release;
 	enum status status;
 
-	if (!id_is_uuid(claim->id) || !id_is_uuid(claim->allocation_id) || !id_is_label(wire_volume))
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "the server's order to release claim '%s' names a malformed id", claim->id);
+	assert(id_is_uuid(claim->id) && id_is_uuid(claim->allocation_id) && id_is_label(wire_volume));
 	release = calloc(1, sizeof(*release));
 	if (!release)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot release claim %s",
@@ -301,14 +299,19 @@ void release_start(struct release *release)
 {
 	assert(!release->task);
 	release->slots = find_slots(release);
-	copy_device(&release->note->device, &release->target);
-	if (release->target.type != VOLUME_CSI && release->target.dev_major == 0 &&
-	    release->target.dev_minor == 0)
+	copy_device(&release->note->target, &release->target);
+	if (release->target.type != VOLUME_CSI && release->target.source.class == SOURCE_UNSPECIFIED)
 		release->target.source.class = find_class(release);
-	else if (release->slots != 0)
+	else if (release->target.type == VOLUME_CSI && release->slots != 0)
 		/* nothing is published that a plugin has not mounted; else the volume manager looks */
 		volume_manager_note_plugin(release->env->volumes, release->target.wire_volume);
 	proceed(release);
+}
+
+void release_name_claim(struct release *release, const struct claim *claim)
+{
+	memcpy(release->claim.id, claim->id, sizeof(release->claim.id));
+	memcpy(release->receipt.claim_id, claim->id, sizeof(release->receipt.claim_id));
 }
 
 const struct claim *release_claim(const struct release *release)

@@ -13,7 +13,7 @@ struct release;
 typedef void release_done_fn(struct release *release, void *userdata);
 
 /** Nothing happens before release_start().
- * @env borrowed; @claim and @wire_volume copied
+ * @env borrowed; @claim and @wire_volume copied, both with well-formed ids
  * @note of this claim, borrowed; kept up to date and journalled until there is a receipt
  * @ret owned by the caller, release_free() */
 enum status release_new(const struct runner_env *env, const struct claim *claim, const char *wire_volume,
@@ -22,6 +22,9 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 
 /** Once. There must be a mount snapshot. */
 void release_start(struct release *release);
+
+/** The server has it under the id of @claim now: receipts and errors are sent under that. */
+void release_name_claim(struct release *release, const struct claim *claim);
 
 const char *release_claim_id(const struct release *release);
 /** As the server gave it. */

@@ -27,6 +27,7 @@ struct mount_snapshot *mount_snapshot_new(void)
 		return NULL;
 	RB_INIT(&observed->staged);
 	RB_INIT(&observed->published);
+	RB_INIT(&observed->strays);
 	return observed;
 }
 
@@ -46,6 +47,7 @@ void mount_snapshot_free(struct mount_snapshot *observed)
 		return;
 	clear(&observed->staged);
 	clear(&observed->published);
+	clear(&observed->strays);
 	free(observed);
 }
 
@@ -81,21 +83,24 @@ static enum status add_profile(struct mount_snapshot *observed, const struct mh_
 enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kind kind,
 			       const struct mh_list_entry *entry, struct error *err)
 {
-	struct mount_snapshot_tree *mounts =
-		kind == MH_LIST_STAGED ? &observed->staged : &observed->published;
-	size_t *n = kind == MH_LIST_STAGED ? &observed->n_staged : &observed->n_published;
+	bool is_stray = kind == MH_LIST_STAGED && (entry->state & MH_STATE_UNCOUNTED) != 0;
+	struct mount_snapshot_tree *mounts = is_stray		      ? &observed->strays
+					     : kind == MH_LIST_STAGED ? &observed->staged
+								      : &observed->published;
+	size_t *n = is_stray		     ? &observed->n_strays
+		    : kind == MH_LIST_STAGED ? &observed->n_staged
+					     : &observed->n_published;
 	size_t max = kind == MH_LIST_STAGED ? MOUNT_SNAPSHOT_STAGED_MAX : MOUNT_SNAPSHOT_PUBLISHED_MAX;
 	const char *volume = kind == MH_LIST_STAGED ? entry->volume : "";
 	const char *alloc = kind == MH_LIST_STAGED ? "" : entry->alloc;
 	uint8_t slot = kind == MH_LIST_STAGED ? 0 : entry->slot;
-	bool is_uncounted = kind == MH_LIST_STAGED && (entry->state & MH_STATE_UNCOUNTED) != 0;
 	struct mount_snapshot_entry *mount;
 
 	if (kind == MH_LIST_PROFILES)
 		return add_profile(observed, entry, err);
 	mount = mount_snapshot_find(mounts, volume, alloc, slot);
 	if (!mount) {
-		if (is_uncounted && observed->n_uncounted >= MOUNT_SNAPSHOT_UNCOUNTED_MAX)
+		if (is_stray && *n >= MOUNT_SNAPSHOT_STRAYS_MAX)
 			return STATUS_OK;
 		if (*n >= max)
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -109,7 +114,6 @@ enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kin
 		mount->slot = slot;
 		RB_INSERT(mount_snapshot_tree, mounts, mount);
 		++*n;
-		observed->n_uncounted += is_uncounted;
 	}
 	mount->state = entry->state;
 	mount->dev_major = entry->dev_major;
@@ -167,6 +171,12 @@ struct mount_snapshot_entry *mount_snapshot_next_published(const struct mount_sn
 							   struct mount_snapshot_entry *previous)
 {
 	return next_of(&observed->published, previous);
+}
+
+struct mount_snapshot_entry *mount_snapshot_next_stray(const struct mount_snapshot *observed,
+						       struct mount_snapshot_entry *previous)
+{
+	return next_of(&observed->strays, previous);
 }
 
 /* Profiles first: they are what the server waits for. */

@@ -15,7 +15,7 @@
 
 enum {
 	MOUNT_SNAPSHOT_STAGED_MAX = 4096,
-	MOUNT_SNAPSHOT_UNCOUNTED_MAX = 256, /* of those: a plugin can make as many as it wants */
+	MOUNT_SNAPSHOT_STRAYS_MAX = 256, /* that are kept: a plugin can make as many as it wants */
 	MOUNT_SNAPSHOT_PUBLISHED_MAX = 16384,
 	MOUNT_SNAPSHOT_PROFILES_MAX = 128,
 };
@@ -41,9 +41,10 @@ RB_HEAD(mount_snapshot_tree, mount_snapshot_entry);
 struct mount_snapshot {
 	struct mount_snapshot_tree staged;    /* by volume */
 	struct mount_snapshot_tree published; /* by allocation, then slot */
+	struct mount_snapshot_tree strays; /* of plugins, by name: no volume of the helper's, to be shown */
 	size_t n_staged;
-	size_t n_uncounted; /* of the staged, from lists of all */
 	size_t n_published;
+	size_t n_strays;
 	struct mount_snapshot_profile profiles[MOUNT_SNAPSHOT_PROFILES_MAX];
 	size_t n_profiles;
 };
@@ -53,7 +54,7 @@ struct mount_snapshot *mount_snapshot_new(void);
 void mount_snapshot_free(struct mount_snapshot *observed);
 
 /** Add one entry of a list of @kind, or replace an existing one. STATUS_RESOURCE_EXHAUSTED above the limits;
- * above MOUNT_SNAPSHOT_UNCOUNTED_MAX the entry is ignored. */
+ * strays above theirs are ignored. */
 enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kind kind,
 			       const struct mh_list_entry *entry, struct error *err);
 
@@ -70,6 +71,8 @@ struct mount_snapshot_entry *mount_snapshot_next_staged(const struct mount_snaps
 							struct mount_snapshot_entry *previous);
 struct mount_snapshot_entry *mount_snapshot_next_published(const struct mount_snapshot *observed,
 							   struct mount_snapshot_entry *previous);
+struct mount_snapshot_entry *mount_snapshot_next_stray(const struct mount_snapshot *observed,
+						       struct mount_snapshot_entry *previous);
 
 /* Reading it from the mount helper, page by page, before every other request. */
 

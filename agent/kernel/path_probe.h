@@ -3,7 +3,7 @@
 /* Looks at paths from an event loop that no file system can stop: each runs on a thread of its own, with a
  * deadline. A thread whose file system does not answer cannot be ended: it is left to itself and keeps its
  * place among the few that there are until the kernel releases it. One path has at most one thread, and the
- * paths of one group, as the mounts of a plugin, have a share of them. */
+ * paths of one group, as the mounts of a plugin or an NFS server, have a share of them. */
 
 #include "base/error.h"
 #include "kernel/path_look.h"

@@ -345,6 +345,11 @@ static bool put_unknowns(report *pb, const struct report_facts *facts, const str
 		    !put_unknown(pb, facts, mount, tables))
 			return false;
 	}
+	while ((mount = mount_snapshot_next_stray(facts->observed, mount))) {
+		if (!allocs_know_stage(facts->allocs, mount->volume) &&
+		    !put_unknown(pb, facts, mount, tables))
+			return false;
+	}
 	return true;
 }
 
@@ -357,7 +362,7 @@ static bool put_mounts(report *pb, const struct report_facts *facts)
 	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
 
 	if (facts->observed)
-		n += facts->observed->n_published + facts->observed->n_staged;
+		n += facts->observed->n_published + facts->observed->n_staged + facts->observed->n_strays;
 	pb->mounts = calloc(n + 1, sizeof(void *));
 	if (!pb->mounts)
 		return false;

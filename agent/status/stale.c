@@ -192,7 +192,7 @@ static void look_at(struct stale *stale, const struct alloc_record *record, uint
 	(void)str_copy(look->volume_id, sizeof(look->volume_id), record->volumes[i].target.volume_id);
 	(void)str_copy(look->wire_volume, sizeof(look->wire_volume), record->volumes[i].target.wire_volume);
 	(void)str_copy(look->alloc_id, sizeof(look->alloc_id), record->alloc.id);
-	if (path_probe_start(stale->probes, look->path, record->volumes[i].target.profile,
+	if (path_probe_start(stale->probes, look->path, volume_target_group(&record->volumes[i].target),
 			     STALE_LOOK_MS * USEC_PER_MSEC, on_looked, look, &look->probe,
 			     NULL) != STATUS_OK) {
 		free(look); /* too many: those that come first in order are looked at */

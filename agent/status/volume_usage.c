@@ -33,7 +33,7 @@ struct measured {
 	char claim_id[UUID_TEXT_SIZE];
 	char alloc_id[UUID_TEXT_SIZE];
 	char path[ALLOC_PATH_MAX + 1];
-	char profile[PROFILE_MAX + 1];
+	char group[PATH_PROBE_GROUP_SIZE];
 	char plugin_id[PROFILE_MAX + 1]; /* empty: a native volume */
 	bool is_writer;
 	bool is_device;
@@ -434,7 +434,7 @@ static void measure(struct measured *one)
 
 	let_ask(one);
 	if (!one->probe && !one->is_device &&
-	    path_probe_start(probes, one->path, one->profile, VOLUME_USAGE_LOOK_MS * USEC_PER_MSEC, on_looked,
+	    path_probe_start(probes, one->path, one->group, VOLUME_USAGE_LOOK_MS * USEC_PER_MSEC, on_looked,
 			     one, &one->probe, NULL) == STATUS_OK)
 		one->usages->n_busy++;
 }
@@ -477,7 +477,7 @@ static void choose_publish(struct measured *one)
 	enum source_class class = target->source.class;
 
 	one->is_device = volume_target_is_device(target);
-	(void)str_copy(one->profile, sizeof(one->profile), target->profile);
+	str_copy_text(one->group, sizeof(one->group), volume_target_group(target));
 	(void)str_copy(one->plugin_id, sizeof(one->plugin_id),
 		       target->type == VOLUME_CSI ? target->profile : "");
 	one->has_server = target->type == VOLUME_CSI || (class != SOURCE_BLOCK && class != SOURCE_TMPFS);

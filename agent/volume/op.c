@@ -820,7 +820,7 @@ static void op_verify(struct volume_op *op)
 	enum status status = published_path(op, path, &err);
 
 	if (status == STATUS_OK)
-		status = path_probe_start(op->manager->probes, path, op->target.profile,
+		status = path_probe_start(op->manager->probes, path, volume_target_group(&op->target),
 					  VOLUME_LOOK_MS * USEC_PER_MSEC, on_looked, op, &op->probe, &err);
 	if (status != STATUS_OK)
 		volume_op_handle(op, VOLUME_OP_FAILED, &err);

@@ -57,6 +57,13 @@ struct volume_target {
 	bool is_freed;	     /* no caller waits for it: a failure leaves remains */
 };
 
+/** Returns whose file systems hang together: the server of an NFS volume, else the plugin or the profile. */
+static inline const char *volume_target_group(const struct volume_target *target)
+{
+	return target->type == VOLUME_NATIVE && target->source.class == SOURCE_NFS4 ? target->source.server
+										    : target->profile;
+}
+
 /** Copies the known facts of the device that the volume was mounted from. */
 static inline void volume_target_keep_device(const struct volume_target *from, struct volume_target *to)
 {

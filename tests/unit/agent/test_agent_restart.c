@@ -247,10 +247,15 @@ WORLD_TEST(the_device_of_an_earlier_boot_keeps_no_claim)
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 	struct release_note note = {
 		.boot_id = EARLIER_BOOT,
-		.device = {.source.class = SOURCE_BLOCK, .dev_major = 8, .dev_minor = 16},
+		.generation = claim->claim.generation,
+		.target = {.alloc_id = ALLOC_B,
+			   .source.class = SOURCE_BLOCK,
+			   .dev_major = 8,
+			   .dev_minor = 16},
 	};
 
 	memcpy(note.claim_id, claim->claim.id, sizeof(note.claim_id));
+	(void)str_copy(note.target.wire_volume, sizeof(note.target.wire_volume), world_wire("vol0"));
 	assert_int_equal(count_notes(w, &note), 0);
 	w->superblock_lives = true;
 	world_start_agent(w);
@@ -278,6 +283,8 @@ WORLD_TEST(a_claim_that_only_the_server_knows_is_released_after_its_last_copy)
 	WORLD_UNTIL(w, release_failed_twice);
 	for (unsigned int i = 0; i < 2; i++) {
 		restart(w);
+		/* as after a restore of the server */
+		claim->claim.id[35] = i == 0 ? 'e' : 'f';
 		model_server_release(&w->server, claim);
 		WORLD_UNTIL(w, release_failed_thrice_more);
 		assert_false(claim->is_released);
@@ -470,6 +477,52 @@ WORLD_TEST(a_release_is_reported_under_the_id_of_the_servers_order)
 	restart(w);
 	WORLD_UNTIL(w, release_failed_thrice_more);
 	assert_false(claim->is_released);
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+/* With the same release in flight under the former id. */
+WORLD_TEST(an_order_under_another_id_continues_the_release)
+{
+	struct model_claim *claim = model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	fake_helper_put(&w->fake, world_wire("vol0"), "", 0, 16);
+	for (size_t i = 0; i < ARRAY_SIZE(w->fake.state->mounts); i++)
+		w->fake.state->mounts[i].major = 8;
+	w->superblock_lives = true;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_mount_snapshot);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, release_failed_twice);
+	claim->claim.id[35] = 'e';
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, release_failed_again);
+	assert_false(claim->is_released);
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, all_is_released);
+}
+
+static bool order_was_refused(struct world *w)
+{
+	return w->server.violation[0] != '\0';
+}
+
+WORLD_TEST(an_order_with_a_malformed_id_changes_no_record)
+{
+	struct model_claim order;
+
+	w->server.class = SOURCE_BLOCK;
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	w->superblock_lives = true;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	order = w->server.claims[0];
+	(void)str_copy(order.claim.id, sizeof(order.claim.id), "x");
+	model_server_release(&w->server, &order);
+	WORLD_UNTIL(w, order_was_refused);
+	w->server.violation[0] = '\0'; /* the refusal, for a claim that the model never granted */
+	restart(w);
 	w->superblock_lives = false;
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }

@@ -433,13 +433,16 @@ CASE(the_device_of_a_release_is_read_back_and_dropped)
 	struct release_note note = {
 		.claim_id = BOOT_ID,
 		.boot_id = BOOT_ID,
-		.device = {.source.class = SOURCE_CLASS_N - 1,
+		.generation = UINT64_MAX,
+		.target = {.alloc_id = BOOT_ID,
+			   .source.class = SOURCE_CLASS_N - 1,
 			   .dev_major = UINT32_MAX,
 			   .dev_minor = UINT32_MAX,
 			   .is_host_device = true,
 			   .is_nfs_listed = true},
 	};
 
+	memset(note.target.wire_volume, 'a', WIRE_VOLUME_SIZE - 1);
 	write_now(f, &(struct journal_write){.note = &note});
 	read_again(f);
 	assert_int_equal(f->n_notes, 1);

@@ -68,20 +68,23 @@ TEST(mounts_are_walked_in_order)
 	mount_snapshot_free(observed);
 }
 
-TEST(names_that_the_helper_does_not_count_leave_room_for_volumes)
+TEST(names_that_the_helper_does_not_count_are_no_volumes)
 {
 	struct mount_snapshot *observed = mount_snapshot_new();
 	struct mh_list_entry entry;
 
 	for (unsigned int i = 0; i < 2 * MOUNT_SNAPSHOT_STAGED_MAX; i++) {
-		entry = staged(i);
-		entry.state |= i % 2 ? MH_STATE_UNCOUNTED : 0;
-		if (i / 2 < MOUNT_SNAPSHOT_STAGED_MAX - MOUNT_SNAPSHOT_UNCOUNTED_MAX || i % 2)
-			assert_ok(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &(struct error){0}));
+		entry = staged(i / 2);
+		entry.state |= i % 2 ? 0 : MH_STATE_UNCOUNTED;
+		entry.dev_minor = i % 2;
+		assert_ok(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &(struct error){0}));
 	}
 	assert_int_equal(observed->n_staged, MOUNT_SNAPSHOT_STAGED_MAX);
-	assert_non_null(mount_snapshot_staged(observed, "v1"));
-	assert_null(mount_snapshot_staged(observed, entry.volume));
+	assert_int_equal(observed->n_strays, MOUNT_SNAPSHOT_STRAYS_MAX);
+	assert_int_equal(mount_snapshot_staged(observed, "v1")->dev_minor, 1);
+	assert_string_equal(mount_snapshot_next_stray(observed, NULL)->volume, "v0");
+	mount_snapshot_remove_staged(observed, "v1");
+	assert_null(mount_snapshot_staged(observed, "v1"));
 	mount_snapshot_free(observed);
 }
 
