@@ -36,6 +36,7 @@ static const enum hold_request requests[HOLD_STATE_N] = {
 #define RESTOP CELL(TO(STOPPING), RETRY, DONE)
 #define FREEING CELL(TO(RELEASING), WATCH, DONE)
 #define FAILING CELL(TO(RELEASING), WATCH, FAILED)
+#define LEAVING CELL(TO(RELEASING), BEGIN, FAILED)
 /* ended: X has forgotten the allocation, L leaves it to the next process */
 #define X_DONE CELL(TO(ENDED), FORGET, DONE)
 #define X_FAILED CELL(TO(ENDED), FORGET, FAILED)
@@ -56,7 +57,7 @@ static const struct cell {
 	[HOLD_PENDING] =   {WATCH,    EMPTY,    RECLEAR,  WAIT,      PLACED,   WATCH,    WATCH,   FREEING,  RESTOP},
 	[HOLD_QUEUED] =    {QUEUE,    EMPTY,    RECLEAR,  QUEUE,     WATCH,    QUEUE,    WATCH,   FREEING,  RESTOP},
 	[HOLD_RUNNING] =   {HOLD,     EMPTY,    RECLEAR,  WAIT,      HOLD,     HOLD,     WATCH,   FREEING,  RESTOP},
-	[HOLD_ENDING] =    {EMPTY,    EMPTY,    WATCH,    EMPTY,     FAILING,  FAILING,  L_TAKEN, FREEING,  WATCH},
+	[HOLD_ENDING] =    {EMPTY,    EMPTY,    WATCH,    EMPTY,     LEAVING,  FAILING,  L_TAKEN, FREEING,  WATCH},
 	[HOLD_FREED] =     {ANEW,     EMPTY,    ANEW,     ANEW,      X_IN_USE, X_FAILED, X_TAKEN, FREEING,  X_DONE},
 	[HOLD_ABSENT] =    {SUBMIT,   ANEW,     ANEW,     X_WRONG,   ANEW,     X_FAILED, RETRY,   L_DONE,   X_DONE},
 	[HOLD_LOST] =      {RETRY,    RETRY,    RETRY,    RETRY,     RETRY,    RETRY,    RETRY,   RETRY,    RETRY},

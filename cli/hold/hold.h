@@ -11,7 +11,7 @@
  *
  *   each of them ── SIGTERM, or DEADLINE unless held ──> STOPPING ── ENDING ──> RELEASING ── FREED ──> ENDED
  *
- * STANDBY has no deadline: the server ends a wait that is too long.
+ * STANDBY has no deadline: the server ends a wait that is too long. Each way out of it begins one.
  * HELD is left only by SIGTERM and by facts: the allocation is being stopped or has ended, or nothing is
  * mounted there. If the server does not know, report or show the state, nothing changes. */
 
@@ -63,7 +63,7 @@ enum hold_action {
 	HOLD_RETRY,   /* the state's request, after a pause */
 	HOLD_SUSPEND, /* turn the deadline off, then watch */
 	HOLD_BEGIN,   /* begin the deadline again, then watch */
-	HOLD_ANEW,    /* note a new id, then ask */
+	HOLD_ANEW,    /* note a new id, begin the deadline if it is off, then ask */
 	HOLD_READY,   /* make the link, report it, then watch */
 	HOLD_RELEASE, /* note that the allocation must end, begin another deadline, then ask */
 	HOLD_FORGET,  /* end; nothing is left of the allocation */

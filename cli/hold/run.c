@@ -290,6 +290,8 @@ static enum status act(struct holder *holder, enum hold_action action, enum hold
 {
 	switch (action) {
 	case HOLD_ANEW:
+		if (sd_event_source_get_enabled(holder->deadline, NULL) == SD_EVENT_OFF)
+			set_timer(holder, &holder->deadline, holder->timeout_us, on_deadline);
 		return begin_anew(holder, err);
 	case HOLD_READY:
 		return holder->keeper->ready(holder, err);

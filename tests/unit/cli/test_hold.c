@@ -176,6 +176,18 @@ TEST(a_stop_is_heard_in_every_state)
 	}
 }
 
+TEST(the_time_limit_begins_at_the_end_of_the_wait)
+{
+	for (int event = 0; event < HOLD_EVENT_N; event++) {
+		enum hold_action action;
+		struct hold hold = after(HOLD_STANDBY, (enum hold_event)event, &action);
+		bool begins = action == HOLD_BEGIN || action == HOLD_ANEW || action == HOLD_RELEASE;
+
+		assert_int_equal(begins, hold.state != HOLD_STANDBY && hold.state != HOLD_HELD &&
+						 hold.state != HOLD_ENDED);
+	}
+}
+
 /* An allocation that may still run must not be forgotten: a second one would be made beside it. */
 TEST(an_allocation_is_forgotten_only_when_it_is_surely_nowhere)
 {

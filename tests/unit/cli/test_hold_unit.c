@@ -300,6 +300,41 @@ TEST_FIXTURE(a_unit_waits_in_the_queue_longer_than_its_time_limits, setup, NULL)
 	wait_ms = 0;
 }
 
+/* A restore of an older backup; then the volume is free, and its mount fails again and again. */
+TEST_FIXTURE(an_allocation_that_the_server_lost_while_it_waited_is_mounted_in_time, setup, NULL)
+{
+	wait_ms = 3600 * 1000;
+	will_answer(0, "Allocations.Run", ACCEPTED);
+	will_answer(1, "Allocations.Get", QUEUED);
+	will_refuse(2, "Allocations.Get", STATUS_NOT_FOUND);
+	will_answer(3, "Allocations.Run", PENDING);
+	for (size_t i = 4; i < 8; i++) /* each pause is half a second at least */
+		will_refuse(i, "Allocations.Get", STATUS_UNAVAILABLE);
+	will_answer(8, "Allocations.Get", FREED);
+	will_answer(9, "Allocations.Stop", "{}");
+	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
+	expect_note(false, false);
+	wait_ms = 0;
+}
+
+TEST_FIXTURE(an_allocation_that_is_stopped_while_it_waits_is_released_in_time, setup, NULL)
+{
+	struct hold_note note;
+	struct error err;
+
+	wait_ms = 3600 * 1000;
+	will_answer(0, "Allocations.Run", ACCEPTED);
+	will_answer(1, "Allocations.Get", QUEUED);
+	will_answer(2, "Allocations.Get", STOPPED);
+	for (size_t i = 3; i < 7; i++)
+		will_refuse(i, "Allocations.Get", STATUS_UNAVAILABLE);
+	will_answer(7, "Allocations.Get", FREED);
+	assert_int_equal(hold("was not mounted, allocation"), HOLD_FAILED);
+	assert_int_equal(hold_note_read(&place, &note, &err), STATUS_OK);
+	assert_true(note.is_ending); /* it has not seen the end */
+	wait_ms = 0;
+}
+
 TEST_FIXTURE(a_wait_that_is_over_is_refused_with_the_server_s_reason, setup, NULL)
 {
 	wait_ms = 1000;
