@@ -50,8 +50,11 @@ static enum status find_beginning(struct hold_unit *unit, struct error *err)
 		holder->hold = (struct hold){.state = HOLD_HELD, .was_held = true};
 	else
 		holder->hold.state = HOLD_LOOKING;
-	if (holder->hold.state == HOLD_HELD) /* services have the device of root's link */
-		hold_link_device(unit->links, unit->name, &holder->device);
+	if (holder->hold.state != HOLD_HELD)
+		return STATUS_OK;
+	/* services have the device of root's link */
+	hold_link_device(unit->links, unit->name, &holder->device);
+	(void)sd_notify(0, "READY=1"); /* the one before may have been killed in between */
 	return STATUS_OK;
 }
 

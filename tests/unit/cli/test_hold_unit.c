@@ -239,20 +239,29 @@ TEST_FIXTURE(a_server_that_never_answered_may_not_have_the_allocation, setup, NU
 	assert_int_equal(hold(". If the server was asked in time, allocation "), HOLD_TIMED_OUT);
 }
 
-/* Collect the messages of sd_notify(3) up to READY=1, in a process: a full socket would block the sender.
+/* Returns the socket of sd_notify(3). */
+static int open_notices(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	(void)str_copy(address.sun_path, sizeof(address.sun_path), path);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(setenv("NOTIFY_SOCKET", path, 1), 0);
+	return fd;
+}
+
+/* Collect the messages up to READY=1, in a process: a full socket would block the sender.
  * Returns the pipe that gets them. */
 static int collect_notices(const char *path)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char text[1 << 14] = "";
 	size_t n = 0;
-	int fds[2], fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fds[2], fd = open_notices(path);
 	pid_t pid;
 
-	(void)str_copy(address.sun_path, sizeof(address.sun_path), path);
-	assert_true(fd >= 0 && pipe(fds) == 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(setenv("NOTIFY_SOCKET", path, 1), 0);
+	assert_int_equal(pipe(fds), 0);
 	pid = fork();
 	if (pid == 0) {
 		while (!strstr(text, "READY=1") && n + 1 < sizeof(text)) {
@@ -269,6 +278,29 @@ static int collect_notices(const char *path)
 	(void)close(fd);
 	(void)close(fds[1]);
 	return fds[0];
+}
+
+/* It may have been killed before it said so. */
+TEST_FIXTURE(a_holder_that_begins_again_is_ready, setup, NULL)
+{
+	const struct hold_note note = {.alloc_id = "01890000-0000-7000-8000-000000000001"};
+	char path[64], text[1 << 10];
+	struct error err;
+	ssize_t n;
+	int fd;
+
+	(void)str_format(path, sizeof(path), "%s/notify", folder);
+	fd = open_notices(path);
+	assert_int_equal(hold_note_write(&place, &note, &err), STATUS_OK);
+	assert_int_equal(hold_link_make(&place, "/publish/a/0", &err), STATUS_OK);
+	will_answer(0, "Allocations.Get", FREED);
+	assert_int_equal(hold("was taken away"), HOLD_TAKEN_AWAY);
+	(void)unsetenv("NOTIFY_SOCKET");
+	n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT); /* the first one */
+	text[n > 0 ? n : 0] = '\0';
+	(void)close(fd);
+	assert_int_equal(unlink(path), 0);
+	assert_string_equal(text, "READY=1");
 }
 
 TEST_FIXTURE(a_unit_waits_in_the_queue_longer_than_its_time_limits, setup, NULL)
