@@ -170,5 +170,5 @@ bool docker_claim_is_over(struct docker_claim *claim)
 	status = connection_call(claim->connection, &holdfast__v1__allocations__descriptor, "Get",
 				 &request.base, CALL_TIMEOUT_US, &answer, &err);
 	return status == STATUS_OK ? answer->allocation && hold_classify_get(answer) == HOLD_FREED
-				   : status == STATUS_NOT_FOUND;
+				   : status == STATUS_NOT_FOUND && hold_is_gone(claim->record->path);
 }

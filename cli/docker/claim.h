@@ -29,8 +29,9 @@ struct docker_claim {
 enum status docker_claim_take(struct docker_claim *claim, struct error *err);
 
 /** Stops the allocation, if there is one, and waits until its claim is free. If that takes too long, the
- * record notes it, and the next call does it first. @claim->alloc may be NULL. */
+ * record notes it, and the next call does it first. */
 enum status docker_claim_release(struct docker_claim *claim, struct error *err);
 
-/** Returns whether the server confirms that the allocation of the record has ended and its claim is free. */
+/** Returns whether the server confirms that the allocation of the record has ended and its claim is free, or
+ * does not know it, and it is not mounted. */
 bool docker_claim_is_over(struct docker_claim *claim);

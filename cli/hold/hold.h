@@ -37,7 +37,7 @@ enum hold_event {
 	HOLD_RUNNING,	/* it is published */
 	HOLD_ENDING,	/* it shall not run or has ended, and its claim may not be free */
 	HOLD_FREED,	/* it has ended and has no claim */
-	HOLD_ABSENT,	/* the server has no such allocation */
+	HOLD_ABSENT,	/* the server has no such allocation, and it is not seen mounted */
 	HOLD_LOST,	/* no answer, or one that can be another one later */
 	HOLD_REFUSED,	/* another holder has the volume */
 	HOLD_DENIED,	/* we may not ask that */

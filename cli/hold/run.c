@@ -93,7 +93,21 @@ static enum hold_event classify_response(struct holder *holder, const ProtobufCM
 	return alloc ? hold_classify_alloc(alloc) : HOLD_LOST;
 }
 
-/* Handles a call without answer. The kernel may still show that the volume is gone. */
+/* A server that was restored from an older backup knows an allocation again when its node has reported it. */
+static bool is_forgotten_too_early(struct holder *holder)
+{
+	bool is_known =
+		holder->path[0] ||
+		(!is_device(holder) && hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path));
+
+	if (!is_known || is_mount_gone(holder))
+		return false;
+	(void)error_prefix(&holder->trouble, "still mounted at %.300s, and its node has not reported it",
+			   holder->path);
+	return true;
+}
+
+/* Handles a call without answer. The kernel may still show where the volume is, and that it is gone. */
 static enum hold_event classify_failure(struct holder *holder, const struct error *err)
 {
 	ProtobufCMessage *details = rpc_client_details(connection_client(holder->connection),
@@ -105,9 +119,12 @@ static enum hold_event classify_failure(struct holder *holder, const struct erro
 	holder->trouble = *err;
 	if (holder->keeper->explains)
 		connection_explain(holder->connection, &holder->trouble);
-	holder->is_absent = event == HOLD_ABSENT;
 	if (holder->hold.state == HOLD_HELD && is_mount_gone(holder))
 		return HOLD_UNMOUNTED;
+	/* HOLD_LOOKING runs the same id */
+	if (event == HOLD_ABSENT && holder->hold.state != HOLD_LOOKING && is_forgotten_too_early(holder))
+		event = HOLD_LOST;
+	holder->is_absent = event == HOLD_ABSENT;
 	return event;
 }
 
@@ -250,6 +267,7 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");
 	TRY(holder->keeper->save(holder, &note, err));
 	holder->note = note;
+	holder->path[0] = '\0';
 	holder->device = (struct hold_device){.number = 0};
 	holder->is_shared = false; /* users of the one before have lost it */
 	message_freep(&holder->last);

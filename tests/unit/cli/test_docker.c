@@ -392,6 +392,21 @@ TEST_FIXTURE(a_volume_mounted_by_others_is_not_released, setup, teardown)
 	expect_record("a", 1, false);
 }
 
+/* A server restored from an older backup knows no allocation until its node has reported it. */
+TEST_FIXTURE(a_volume_that_is_mounted_is_not_forgotten_with_the_server, setup, teardown)
+{
+	mount_one();
+	will_refuse(1, "Allocations.Get", STATUS_NOT_FOUND);
+	will_refuse(2, "Allocations.Stop", STATUS_NOT_FOUND);
+	expect_refused("Remove", "db", NULL, NULL, "is mounted by 1 containers");
+	expect_done("Unmount", "one");
+	expect_refused("Remove", "db", NULL, NULL, "still mounted at ");
+	expect_record("a", 0, true);
+	kernel.is_gone = true;
+	expect_done("Remove", "");
+	expect_refused("Get", "db", NULL, NULL, "no volume db");
+}
+
 TEST_FIXTURE(a_wrong_mount_is_refused_and_released, setup, teardown)
 {
 	kernel.is_another = true;

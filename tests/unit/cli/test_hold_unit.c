@@ -232,6 +232,36 @@ TEST_FIXTURE(the_device_of_a_holder_that_begins_again_is_that_of_the_link, setup
 	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__ATTACHMENT_MODE_UNSPECIFIED;
 }
 
+/* A server restored from an older backup knows no allocation until its node has reported it. */
+TEST_FIXTURE(a_stop_that_the_server_does_not_understand_is_not_done_while_it_is_mounted, setup, NULL)
+{
+	will_answer(0, "Allocations.Run", PENDING);
+	will_refuse(1, "Allocations.Stop", STATUS_NOT_FOUND);
+	(void)raise(SIGTERM);
+	assert_int_equal(hold(": still mounted at /run/holdfast-mount/publish/"), HOLD_TIMED_OUT);
+	expect_note(true, true);
+	mount_is_gone = true; /* released meanwhile */
+	will_refuse(0, "Allocations.Stop", STATUS_NOT_FOUND);
+	will_answer(1, "Allocations.Run", PENDING);
+	will_answer(2, "Allocations.Get", FREED);
+	assert_int_equal(hold("was not mounted"), HOLD_FAILED);
+	mount_is_gone = false;
+	expect_note(false, false);
+}
+
+TEST_FIXTURE(an_allocation_that_is_mounted_is_not_forgotten_with_the_server, setup, NULL)
+{
+	will_answer(0, "Allocations.Run", PENDING);
+	will_answer(1, "Allocations.Stop", "{}");
+	will_answer(2, "Allocations.Get", PENDING); /* overtaken by the order to end */
+	will_refuse(3, "Allocations.Get", STATUS_NOT_FOUND);
+	will_answer(4, "Allocations.Get", FREED);
+	(void)raise(SIGTERM);
+	assert_int_equal(hold(""), HOLD_DONE);
+	assert_int_equal(fake.given[4], 1);
+	expect_note(false, false);
+}
+
 TEST_FIXTURE(a_server_that_never_answered_may_not_have_the_allocation, setup, NULL)
 {
 	for (size_t i = 0; i < 16; i++)
@@ -336,6 +366,7 @@ TEST_FIXTURE(a_unit_waits_in_the_queue_longer_than_its_time_limits, setup, NULL)
 TEST_FIXTURE(an_allocation_that_the_server_lost_while_it_waited_is_mounted_in_time, setup, NULL)
 {
 	wait_ms = 3600 * 1000;
+	mount_is_gone = true;
 	will_answer(0, "Allocations.Run", ACCEPTED);
 	will_answer(1, "Allocations.Get", QUEUED);
 	will_refuse(2, "Allocations.Get", STATUS_NOT_FOUND);
@@ -345,6 +376,7 @@ TEST_FIXTURE(an_allocation_that_the_server_lost_while_it_waited_is_mounted_in_ti
 	will_answer(8, "Allocations.Get", FREED);
 	will_answer(9, "Allocations.Stop", "{}");
 	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
+	mount_is_gone = false;
 	expect_note(false, false);
 	wait_ms = 0;
 }
