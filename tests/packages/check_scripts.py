@@ -4,6 +4,7 @@
 the folders of TREES in memory, and systemctl and chcon that only note their arguments."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import unittest
@@ -224,6 +225,15 @@ class Scripts(unittest.TestCase):
             self.rotate("postrotate")
             self.assertEqual(only_grows.read_text(encoding="ascii").split()[0].strip("-"), begins.strip("-"))
             self.assertEqual(list(Path("/var/log/holdfast").iterdir()), [])
+    def test_a_backup_that_was_killed_goes_with_the_next_one(self):
+        names = ("1.kit", "2.kit.part-a1B2c3", "3.kit")
+        for name in names:
+            write(f"/var/lib/backup/{name}")
+        unit = (ROOT / "systemd/holdfast-backup.service.in").read_text(encoding="utf-8")
+        for line in unit.splitlines():
+            if line.startswith("ExecStartPre="):
+                must("env", "STATE_DIRECTORY=/var/lib/backup", *shlex.split(line.partition("=")[2].replace("$$", "$")))
+        self.assertEqual(sorted(os.listdir("/var/lib/backup")), ["1.kit", "3.kit"])
 
     def in_use(self, applied="", noted=False):
         """Is a mount below /var/lib/p in use, with these trees of the applied policy?"""
