@@ -207,11 +207,13 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 static void handle_result(struct session *s, const Holdfast__Driver__V1__ExitResult *result)
 {
 	struct error err;
+	int64_t code;
 
 	s->has_result = true;
 	if (!result)
 		return;
-	s->exit_code = result->signal ? EXIT_SIGNAL + (int)result->signal : result->exit_code;
+	code = result->signal ? EXIT_SIGNAL + (int64_t)result->signal : result->exit_code;
+	s->exit_code = code >= 0 && code <= UINT8_MAX ? (int)code : EXIT_FAILURE; /* not 0 for a shell */
 	if (result->error[0]) {
 		(void)error_set(&err, STATUS_ABORTED, 0, "the command did not run; its node reports: %.512s",
 				result->error);

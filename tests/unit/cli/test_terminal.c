@@ -107,6 +107,29 @@ TEST_FIXTURE(a_file_gets_the_bytes_of_a_task_as_they_are, run_setup, NULL)
 	assert_memory_equal(ending.output, bytes, sizeof(bytes));
 }
 
+/* An exit code has eight bits: a shell would read others as success. */
+TEST_FIXTURE(a_failure_that_a_node_reports_is_no_success_for_a_shell, run_setup, NULL)
+{
+	static const struct {
+		const char *result;
+		int code;
+	} rows[] = {
+		{"\"exit_code\": 3", 3},       {"\"exit_code\": 255", 255}, {"\"exit_code\": 256", 1},
+		{"\"exit_code\": -256", 1},    {"\"signal\": 9", 137},	    {"\"signal\": 128", 1},
+		{"\"signal\": 4294967168", 1},
+	};
+	char event[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)str_format(event, sizeof(event), "{\"exited\": true, \"result\": {%s}}",
+				 rows[i].result);
+		fake.events[0] = event;
+		expect_failure("alloc exec 01890000-0000-7000-8000-000000000001 web -- sh", STATUS_ABORTED,
+			       "the command has ended with status ");
+		assert_int_equal(ending.exit_code, rows[i].code);
+	}
+}
+
 /* JSON and YAML have the same value, in characters that a terminal prints. */
 TEST_FIXTURE(answers_escape_characters_that_a_terminal_obeys, run_setup, NULL)
 {
