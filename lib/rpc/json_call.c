@@ -28,15 +28,19 @@ static enum status parse_call(const struct rpc_call *call, ProtobufCMessage **re
 	return pbjson_decode(call->descriptor->input, json, 0, ret, err);
 }
 
-/* A page of another site can have a browser send any other content type with its user's certificate. */
+/* A page of another site can have a browser send any other content type with its user's certificate, and no
+ * content at all. */
 static enum status check_content_type(const struct rpc_call *call, int *ret_http, struct error *err)
 {
-	if (call->head.kind == REQUEST_JSON || call->route->takes_any_type ||
-	    byteq_len(&call->stream.in) == 0)
+	bool is_harmless = byteq_len(&call->stream.in) == 0 &&
+			   (!call->head.is_of_page || str_eq(call->head.method, "GET"));
+
+	if (call->head.kind == REQUEST_JSON || call->route->takes_any_type || is_harmless)
 		return STATUS_OK;
 	*ret_http = 415;
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "the body must come with \"content-type: application/json\"");
+			 "a body, and each change by a web page, must come with \"content-type: "
+			 "application/json\"");
 }
 
 static enum status parse(struct rpc_call *call, ProtobufCMessage **ret, int *ret_http, struct error *err)

@@ -122,7 +122,9 @@ void request_head_add(struct request_head *head, const uint8_t *name, size_t nam
 		return;
 	}
 	head->regular = true;
-	if (equals(name, name_len, "content-type")) {
+	if (equals(name, name_len, "origin")) {
+		head->is_of_page = true;
+	} else if (equals(name, name_len, "content-type")) {
 		head->kind = kind_of(value, value_len);
 	} else if (equals(name, name_len, "grpc-timeout")) {
 		head->has_timeout = true;

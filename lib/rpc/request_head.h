@@ -39,6 +39,7 @@ struct request_head {
 	bool bad_secrets; /* too long, not text, or given twice */
 	bool bad_caller;  /* likewise */
 	bool has_timeout;
+	bool is_of_page; /* a web page has the browser send it: RFC 6454 section 7 */
 	bool long_path;
 	uint64_t timeout_us;
 	enum request_kind kind;

@@ -43,6 +43,7 @@ struct row {
 	const char *method, *target;
 	const char *type; /* of the body */
 	const char *body, *status, *header, *text;
+	bool is_of_page;
 };
 
 static const struct row rows[] = {
@@ -68,6 +69,11 @@ static const struct row rows[] = {
 	{"PUT", "/v1/volume/csi/db", "application/x-www-form-urlencoded", "{}", "415", NULL,
 	 "application/json"},
 	{"PUT", "/v1/volume/csi/db", NULL, "{}", "415", NULL, "application/json"},
+	/* of a page of any site: a form, a fetch() without a body, and what needs the server's consent */
+	{"POST", "/v1/get?id=db", "application/x-www-form-urlencoded", NULL, "415", NULL, "web page", true},
+	{"POST", "/v1/get?id=db", NULL, NULL, "415", NULL, "web page", true},
+	{"POST", "/v1/get?id=db", "application/json", NULL, "200", NULL, "\"id\":\"db\"", true},
+	{"GET", "/v1/volume/csi/db", NULL, NULL, "200", NULL, "\"id\":\"db\"", true},
 	{"DELETE", "/v1/volume/csi/db", NULL, NULL, "405", "allow: GET, PUT\n", "takes GET, PUT"},
 	{"GET", "/v1/get", NULL, NULL, "405", "allow: POST\n", NULL},
 	{"POST", "/metrics", "application/json", "{}", "405", "allow: GET\n", NULL},
@@ -106,7 +112,7 @@ CASE(every_request_over_http2_gets_its_answer)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct row *row = &rows[i];
-		struct raw_field fields[6] = {
+		struct raw_field fields[7] = {
 			{":method", row->method}, {":scheme", "http"}, {":path", row->target}};
 		struct raw_request request = {.fields = fields, .body = row->body ? row->body : ""};
 		struct raw_answer answer;
@@ -115,6 +121,8 @@ CASE(every_request_over_http2_gets_its_answer)
 		request.body_len = strlen(request.body);
 		if (row->type)
 			fields[3] = (struct raw_field){"content-type", row->type};
+		if (row->is_of_page)
+			fields[row->type ? 4 : 3] = (struct raw_field){"origin", "https://a.example"};
 		raw_open(&raw, world, true);
 		raw_call(&raw, &request, &answer);
 		(void)str_format(status, sizeof(status), ":status: %s", row->status);
@@ -136,8 +144,9 @@ CASE(every_request_over_http1_gets_the_same_answer)
 		int n;
 
 		n = str_format(request, sizeof(request),
-			       "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n%s%s%s\r\n%s",
-			       row->method, row->target, strlen(body), row->type ? "Content-Type: " : "",
+			       "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n%s%s%s%s\r\n%s",
+			       row->method, row->target, strlen(body),
+			       row->is_of_page ? "Origin: null\r\n" : "", row->type ? "Content-Type: " : "",
 			       row->type ? row->type : "", row->type ? "\r\n" : "", body);
 		assert_true(n > 0);
 		raw_open(&raw, world, false);
