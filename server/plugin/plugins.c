@@ -321,6 +321,19 @@ static bool show_away(Holdfast__V1__PluginInstance *instance)
 	       (!controller || message_set_text(&controller->health_description, why));
 }
 
+static bool is_visible(struct plugin_page *page, const struct alloc_entry *alloc)
+{
+	return page->may_read && access_scope_has(&page->read, alloc->alloc.namespace);
+}
+
+/* Returns the id if the caller may know it. One that is gone has no namespace any more. */
+static const char *visible_id(struct plugin_page *page, const char *id)
+{
+	const struct alloc_entry *alloc = state_alloc(&page->server->state, id);
+
+	return (alloc ? is_visible(page, alloc) : page->may_read && page->read.is_all) ? id : "";
+}
+
 /* False when memory is short. */
 static bool add_instance(struct plugin_page *page, const struct instance_entry *entry)
 {
@@ -329,7 +342,9 @@ static bool add_instance(struct plugin_page *page, const struct instance_entry *
 	if (!instance)
 		return false;
 	instance->connected = node_is_connected(entry->node);
-	if (!instance->connected && !show_away(instance)) {
+	if (!message_set_text(&instance->plugin->allocation_id,
+			      visible_id(page, entry->instance.plugin.allocation_id)) ||
+	    (!instance->connected && !show_away(instance))) {
 		holdfast__v1__plugin_instance__free_unpacked(instance, NULL);
 		return false;
 	}
@@ -345,11 +360,6 @@ static bool is_listed(const Holdfast__V1__Plugin *view, const char *alloc_id)
 			return true;
 	}
 	return false;
-}
-
-static bool is_visible(struct plugin_page *page, const struct alloc_entry *alloc)
-{
-	return page->may_read && access_scope_has(&page->read, alloc->alloc.namespace);
 }
 
 /* False when memory is short. */
@@ -426,7 +436,7 @@ static enum status fill_instances(struct plugin_page *page, const char *from, ch
 	return fill_runners(page, "", token, err);
 }
 
-static Holdfast__V1__PluginEvent *event_view(const struct plugin_event *event)
+static Holdfast__V1__PluginEvent *event_view(struct plugin_page *page, const struct plugin_event *event)
 {
 	Holdfast__V1__PluginEvent *view = malloc(sizeof(*view));
 
@@ -440,21 +450,22 @@ static Holdfast__V1__PluginEvent *event_view(const struct plugin_event *event)
 			     : HOLDFAST__V1__ALLOCATION_EVENT_TYPE__ALLOCATION_EVENT_TYPE_PLUGIN_UNHEALTHY;
 	if (message_set_text(&view->node_id, event->node_id) &&
 	    message_set_text(&view->profile, event->profile) &&
-	    message_set_text(&view->allocation_id, event->allocation_id) &&
+	    message_set_text(&view->allocation_id, visible_id(page, event->allocation_id)) &&
 	    message_set_text(&view->text, event->text))
 		return view;
 	holdfast__v1__plugin_event__free_unpacked(view, NULL);
 	return NULL;
 }
 
-static enum status fill_events(const struct plugin_entry *plugin, Holdfast__V1__Plugin *view,
-			       struct error *err)
+static enum status fill_events(struct plugin_page *page, struct error *err)
 {
+	const struct plugin_entry *plugin = page->plugin;
+	Holdfast__V1__Plugin *view = page->view;
 	size_t n = plugin->n_events < PLUGIN_EVENTS_MAX ? plugin->n_events : PLUGIN_EVENTS_MAX;
 
 	view->events = calloc(n + 1, sizeof(Holdfast__V1__PluginEvent *));
 	for (size_t i = plugin->n_events - n; view->events && i < plugin->n_events; i++) {
-		view->events[view->n_events] = event_view(&plugin->events[i % PLUGIN_EVENTS_MAX]);
+		view->events[view->n_events] = event_view(page, &plugin->events[i % PLUGIN_EVENTS_MAX]);
 		if (!view->events[view->n_events])
 			break;
 		view->n_events++;
@@ -475,7 +486,7 @@ static enum status fill_plugin(struct plugin_page *page, const char *from, char 
 		return fill_runners(page, from + strlen(TOKEN_ALLOC), token, err);
 	if (str_starts_with(from, TOKEN_NODE))
 		return fill_instances(page, from + strlen(TOKEN_NODE), token, err);
-	if (from[0] == '\0' && fill_events(page->plugin, page->view, err) != STATUS_OK)
+	if (from[0] == '\0' && fill_events(page, err) != STATUS_OK)
 		return err->status;
 	return from[0] == '\0' ? fill_instances(page, "", token, err)
 			       : error_set(err, STATUS_INVALID_ARGUMENT, 0,

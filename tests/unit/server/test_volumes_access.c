@@ -438,21 +438,31 @@ CASE(no_page_of_a_plugin_names_an_allocation_of_another_namespace)
 	struct csi_plugin plugin = {.id = "p", .type = CSI_PLUGIN_NODE};
 	cleanup(caller_release) struct caller_client caller;
 	cleanup_free char *secret = NULL;
-	char text[4096];
+	char text[8192];
 
 	for (unsigned int i = 0; i < 3; i++) {
 		put_alloc(f, "aa", i, &plugin);
 		put_alloc(f, "ff", i, &plugin);
 	}
 	put_alloc(f, "bb", 0, &plugin);
+	/* with an event of each, and one of an allocation that is gone */
+	for (unsigned int i = 0; i < 6; i++) {
+		struct plugin_instance instance = {
+			.node_id = "n2", .plugin = {.plugin_id = "p", .healthy = i % 2, .has_node = true}};
+
+		(void)str_format(instance.plugin.allocation_id, UUID_TEXT_SIZE,
+				 "01890000-0000-7000-9%c00-%012u", "abx"[i / 2], 0U);
+		assert_int_equal(state_put_instance(&f->server->state, &instance, NULL), STATUS_OK);
+	}
 	operator_does(f, "Operator.PutPolicy",
 		      "{\"policy\":{\"name\":\"p\",\"namespaces\":[{\"namespace\":\"bb\",\"capabilities\":["
 		      "\"read-job\"]}],\"plugin\":\"read\"}}");
 	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
 	caller_init(&caller, f, NULL, secret);
-	assert_int_equal(try(&caller, "Plugins.Get", "{\"id\":\"p\",\"perPage\":1}", text, sizeof(text)),
+	assert_int_equal(try(&caller, "Plugins.Get", "{\"id\":\"p\",\"perPage\":9}", text, sizeof(text)),
 			 STATUS_OK);
-	assert_non_null(strstr(text, "-9b00-"));
+	assert_non_null(strstr(text, "\"allocation_id\":\"01890000-0000-7000-9b00-"));
+	assert_null(strstr(text, "-9x00-"));
 	assert_null(strstr(text, "-9a00-"));
 	assert_null(strstr(text, "-9f00-"));
 }
