@@ -326,7 +326,7 @@ static bool is_visible(struct plugin_page *page, const struct alloc_entry *alloc
 	return page->may_read && access_scope_has(&page->read, alloc->alloc.namespace);
 }
 
-/* Returns the id if the caller may know it. One that is gone has no namespace any more. */
+/* Returns the id if the caller may know it. The namespace of one that is gone is unknown. */
 static const char *visible_id(struct plugin_page *page, const char *id)
 {
 	const struct alloc_entry *alloc = state_alloc(&page->server->state, id);
