@@ -177,6 +177,7 @@ static struct job_wait *add_wait(struct pass *pass, const struct member *member,
 
 	if (member->group < pass->job->n_groups)
 		ret->groups[member->group].waiting++;
+	ret->waits_for |= UINT32_C(1) << what;
 	*wait = (struct job_wait){.group = member->group,
 				  .index = member->index,
 				  .what = what,

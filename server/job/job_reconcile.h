@@ -200,6 +200,8 @@ enum job_wait_for {
 	JOB_WAIT_N,
 };
 
+#define JOB_WAITS_FOR(what) (UINT32_C(1) << JOB_WAIT_##what)
+
 struct job_wait {
 	uint32_t group;
 	uint32_t index;
@@ -239,6 +241,7 @@ struct job_decisions {
 	bool is_cut; /* there are more actions: call again when these are carried out */
 	struct job_wait waits[JOB_WAITS_MAX];
 	size_t n_waits;
+	uint32_t waits_for; /* JOB_WAITS_FOR() of every wait, named or not */
 	struct job_counts groups[JOB_GROUPS_MAX];
 	uint32_t surplus; /* allocations of groups that are gone */
 	enum job_state state;

@@ -819,11 +819,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static bool is_of_others(enum job_wait_for what)
-{
-	return what == JOB_WAIT_VOLUME || what == JOB_WAIT_NODE || what == JOB_WAIT_CONNECTION;
-}
-
 /* Carries out the actions. False: the time was over, or some found no place. Then the caller must decide
  * again for the others. */
 static bool carry_out_all(struct job_work *work, const Holdfast__V1__Job *job,
@@ -932,6 +927,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 	struct server *server = work->server;
 	const Holdfast__V1__Job *stored = records_get(&server->state.records, work->key);
 	cleanup_free struct job_view *view = calloc(1, sizeof(*view));
+	const uint32_t of_others = JOB_WAITS_FOR(VOLUME) | JOB_WAITS_FOR(NODE) | JOB_WAITS_FOR(CONNECTION);
 	cleanup_free struct job_decisions *decisions = NULL;
 	Holdfast__V1__Job *job;
 	bool is_waiting, is_done;
@@ -946,9 +942,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 		wake_after(work, RETRY_US);
 		return;
 	}
-	is_waiting = view->spec.type == JOB_SYSTEM;
-	for (size_t i = 0; i < decisions->n_waits; i++)
-		is_waiting = is_waiting || is_of_others(decisions->waits[i].what);
+	is_waiting = view->spec.type == JOB_SYSTEM || (decisions->waits_for & of_others) != 0;
 	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
 	work->pass_us += clock_monotonic_us() - (until_us - TURN_US);

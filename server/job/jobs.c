@@ -895,31 +895,14 @@ static bool add_placed(struct server *server, Holdfast__V1__GetJobResponse *resp
  * again, so it does not. */
 static bool is_stuck(const Job *job, const struct job_decisions *decisions)
 {
-	bool is_blocked = false;
+	const uint32_t by_itself = JOB_WAITS_FOR(STOP) | JOB_WAITS_FOR(HEALTH) | JOB_WAITS_FOR(DELAY);
+	const uint32_t until_others_are_healthy = JOB_WAITS_FOR(TURN);
 
 	if (decisions->n_actions > 0 ||
 	    job->update_status != HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING)
 		return false;
-	for (size_t i = 0; i < decisions->n_waits; i++)
-		switch (decisions->waits[i].what) {
-		case JOB_WAIT_STOP:
-		case JOB_WAIT_HEALTH:
-		case JOB_WAIT_DELAY:
-			return false;
-		case JOB_WAIT_TURN: /* until others are healthy */
-			break;
-		case JOB_WAIT_VOLUME:
-		case JOB_WAIT_QUEUE:
-		case JOB_WAIT_NODE:
-		case JOB_WAIT_CONNECTION:
-		case JOB_WAIT_ATTEMPTS:
-		case JOB_WAIT_NEXT_VERSION:
-		case JOB_WAIT_PLACE:
-		case JOB_WAIT_N:
-			is_blocked = true;
-			break;
-		}
-	return is_blocked;
+	return (decisions->waits_for & by_itself) == 0 &&
+	       (decisions->waits_for & ~until_others_are_healthy) != 0;
 }
 
 /* Returns the index of the last change of the job or of one of its allocations. */

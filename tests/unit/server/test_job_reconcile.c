@@ -67,6 +67,25 @@ JOB_TEST(a_large_job_is_placed_call_by_call_in_the_order_of_its_indexes)
 	assert_int_equal(decisions.groups[0].placed, LARGE);
 }
 
+/* The caller wakes the job by them. */
+JOB_TEST(what_later_members_wait_for_is_known_though_it_is_not_named)
+{
+	cleanup_free struct job_alloc *allocs = NON_NULL(calloc(LARGE, sizeof(*allocs)));
+	static char ids[LARGE][ID_SIZE];
+
+	group.count = JOB_WAITS_MAX + 1;
+	for (uint32_t i = 0; i < JOB_WAITS_MAX; i++) {
+		(void)str_format(ids[i], ID_SIZE, "a%04u", i);
+		allocs[i] = alloc_of(ids[i], i);
+	}
+	node.is_eligible = false;
+	decide(allocs, JOB_WAITS_MAX, NULL);
+	node.is_eligible = true;
+	assert_int_equal(decisions.n_waits, JOB_WAITS_MAX);
+	assert_int_equal(decisions.waits[JOB_WAITS_MAX - 1].what, JOB_WAIT_HEALTH);
+	assert_int_equal(decisions.waits_for, JOB_WAITS_FOR(HEALTH) | JOB_WAITS_FOR(NODE));
+}
+
 JOB_TEST(a_member_on_a_node_that_the_next_version_excludes_is_stopped)
 {
 	struct job_alloc alloc = alloc_of("a", 0);
