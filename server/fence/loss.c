@@ -30,6 +30,7 @@
 #include <holdfast/v1/jobs.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/queue.h>
 
 #define WHAT_SET "Fences.SetAutomatic"
@@ -173,6 +174,16 @@ static bool can_fence(struct server *server, const struct node_entry *node, cons
 	return server->can_power_fence && server->can_power_fence(server, node, fences_boot(&node->node));
 }
 
+/* By the clock, and no longer than this server leads and misses it: a clock that was set, or that of another
+ * server, makes no absence longer. */
+static int64_t away_ms(const struct server *server, const struct node_entry *node)
+{
+	int64_t away = clock_realtime_ms() - nodes_disconnected_ms(server, node);
+	int64_t missed = (int64_t)((clock_monotonic_us() - node->gone_us) / USEC_PER_MSEC);
+
+	return MIN(away, MIN(missed, fences_led_ms(server)));
+}
+
 static struct fence_auto_facts facts_of(const struct losses *losses, const struct node_entry *node,
 					const struct wish *wish)
 {
@@ -184,7 +195,7 @@ static struct fence_auto_facts facts_of(const struct losses *losses, const struc
 			       nodes_disconnected_ms(server, node) >= node->certificate_expires_ms,
 		.is_switched_off = fencing && fencing->off,
 		.has_fencer = can_fence(server, node, wish->plugin_id),
-		.away_ms = clock_realtime_ms() - nodes_disconnected_ms(server, node),
+		.away_ms = away_ms(server, node),
 		.after_ms = wish->after_ms,
 		.led_ms = fences_led_ms(server),
 		.grace_ms = fences_grace_ms(server),

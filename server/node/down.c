@@ -16,10 +16,10 @@
 
 enum { TIMER_ACCURACY_US = 10000, RETRY_US = 10000000 };
 
-static int64_t due_ms(const struct server *server, const struct node_entry *node)
+/* Monotonic: a step of the clock moves nobody. */
+static uint64_t due_us(const struct server *server, const struct node_entry *node)
 {
-	return nodes_disconnected_ms(server, node) +
-	       (int64_t)(server->config.node_down_after_us / USEC_PER_MSEC);
+	return node->gone_us + server->config.node_down_after_us;
 }
 
 static enum status go_down(struct server *server, struct node_entry *entry, struct error *err)
@@ -62,7 +62,7 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 
 	server->node_down_timer = sd_event_source_disable_unref(server->node_down_timer);
 	for (int i = 0; i < NODE_DOWN_SLICE && (node = TAILQ_FIRST(&server->state.absent)); i++) {
-		if (due_ms(server, node) > clock_realtime_ms())
+		if (due_us(server, node) > clock_monotonic_us())
 			break;
 		has_failed = go_down(server, node, &err) != STATUS_OK;
 		if (has_failed) /* the disk is full, or a restore is prepared */
@@ -82,15 +82,14 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 void node_down_rearm(struct server *server)
 {
 	const struct node_entry *first = TAILQ_FIRST(&server->state.absent);
-	int64_t left_ms = first ? due_ms(server, first) - clock_realtime_ms() : 0;
+	uint64_t at_us = first ? due_us(server, first) : 0;
 
 	server->node_down_timer = sd_event_source_disable_unref(server->node_down_timer);
 	if (!first || server->is_ending)
 		return;
 	/* without memory for a timer, the next node that goes sees to it */
-	(void)sd_event_add_time_relative(server->event, &server->node_down_timer, CLOCK_MONOTONIC,
-					 left_ms > 0 ? (uint64_t)left_ms * USEC_PER_MSEC : 0,
-					 TIMER_ACCURACY_US, on_time, server);
+	(void)sd_event_add_time(server->event, &server->node_down_timer, CLOCK_MONOTONIC, at_us,
+				TIMER_ACCURACY_US, on_time, server);
 }
 
 static int compare(const void *a, const void *b)
@@ -100,6 +99,15 @@ static int compare(const void *a, const void *b)
 	int64_t first = (*x)->node.disconnected_ms, second = (*y)->node.disconnected_ms;
 
 	return (first > second) - (first < second);
+}
+
+/* It went before this server began: only the clock tells how long before. A time to come counts as now. */
+static void missed_before(const struct server *server, struct node_entry *node)
+{
+	int64_t before_ms = server->started_ms - node->node.disconnected_ms;
+	uint64_t before_us = before_ms > 0 ? (uint64_t)before_ms * USEC_PER_MSEC : 0;
+
+	node->gone_us = before_us < node->gone_us ? node->gone_us - before_us : 1;
 }
 
 enum status node_down_start(struct server *server, struct error *err)
@@ -116,8 +124,10 @@ enum status node_down_start(struct server *server, struct error *err)
 		    node->node.disconnected_ms != 0)
 			nodes[n++] = node;
 	qsort(nodes, n, sizeof(struct node_entry *), compare);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		state_list_absent(&server->state, nodes[i]);
+		missed_before(server, nodes[i]);
+	}
 	/* those that were connected when the server ended are missed since it began again */
 	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node))
 		if (node_is_registered(node) && node->node.status != NODE_DOWN)

@@ -123,6 +123,7 @@ void state_list_absent(struct state *state, struct node_entry *node)
 	if (node->is_absent)
 		return;
 	node->is_absent = true;
+	node->gone_us = clock_monotonic_us();
 	TAILQ_INSERT_TAIL(&state->absent, node, of_absent);
 }
 

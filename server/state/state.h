@@ -222,7 +222,8 @@ struct node_entry {
 	bool is_end_due;      /* the end of its last session is not stored */
 	bool is_unreported;   /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
-	bool is_absent; /* it is in the list of those, see node/down.h */
+	bool is_absent;	  /* it is in the list of those, see node/down.h */
+	uint64_t gone_us; /* monotonic; since when this server misses it, 0: it was down before the start */
 	TAILQ_ENTRY(node_entry) of_absent;
 	/* KeyValue, from its last hello; not stored */
 	struct message_list *attributes;

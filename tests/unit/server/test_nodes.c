@@ -52,6 +52,30 @@ static bool is_down(struct fixture *f, const char *node)
 	return node_of(f, node)->node.status == NODE_DOWN;
 }
 
+/* One that went while the clock was a year ahead, before or since the start, keeps no other one up. */
+CLUSTER_TEST(a_node_with_a_time_to_come_goes_down_and_so_do_later_ones)
+{
+	const int64_t year_ms = INT64_C(365) * 24 * 3600 * 1000;
+
+	take_volume(f);
+	for (int i = 0; i < 2; i++) {
+		lose(f, &f->n2);
+		settle(f);
+		node_of(f, "n2")->node.disconnected_ms += year_ms;
+		lose(f, &f->n1);
+		settle(f);
+		f->server->config.node_down_after_us = 1;
+		if (i == 0)
+			node_down_rearm(f->server);
+		else
+			assert_int_equal(node_down_start(f->server, NULL), STATUS_OK);
+		UNTIL(f, is_down(f, "n1") && is_down(f, "n2"));
+		f->server->config.node_down_after_us = 3600 * USEC_PER_SEC;
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	}
+}
+
 CLUSTER_TEST(a_node_that_stays_away_goes_down_by_itself_and_is_counted)
 {
 	uint64_t index;

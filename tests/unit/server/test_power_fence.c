@@ -1116,6 +1116,23 @@ WORLD_TEST(no_node_is_fenced_because_its_certificate_has_expired)
 	UNTIL(w->f, w->f1.n == 1);
 }
 
+WORLD_TEST(a_step_of_the_clock_fences_no_node)
+{
+	struct node_entry *n1 = state_node(&w->f->server->state, "n1");
+
+	w->f->server->config.fence_max_per_minute = 3;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	want_fence(w->f);
+	lead_long(w->f);
+	lose(w->f, &w->f->n1);
+	n1->node.disconnected_ms -= 10 * AFTER_MS;
+	run_for(w->f->event, 2 * LOSS_LOOK_MS);
+	assert_string_equal(plan_of(w->f), "it is away for less than the volume's after");
+	run_for(w->f->event, AFTER_MS);
+	fake_fencer_connect(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 1);
+}
+
 WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
 {
 	want_fence(w->f);
