@@ -174,8 +174,8 @@ static bool can_fence(struct server *server, const struct node_entry *node, cons
 	return server->can_power_fence && server->can_power_fence(server, node, fences_boot(&node->node));
 }
 
-/* By the clock, and no longer than this server leads and misses it: a clock that was set, or that of another
- * server, makes no absence longer. */
+/* Returns the absence by the clock, but at most the time for which this server leads and misses the node: a
+ * clock that was set, or that of another server, makes no absence longer. */
 static int64_t away_ms(const struct server *server, const struct node_entry *node)
 {
 	int64_t away = clock_realtime_ms() - nodes_disconnected_ms(server, node);

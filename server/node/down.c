@@ -16,7 +16,7 @@
 
 enum { TIMER_ACCURACY_US = 10000, RETRY_US = 10000000 };
 
-/* Monotonic: a step of the clock moves nobody. */
+/* Returns a monotonic time, so that a step of the clock changes nothing. */
 static uint64_t due_us(const struct server *server, const struct node_entry *node)
 {
 	return node->gone_us + server->config.node_down_after_us;
@@ -101,7 +101,7 @@ static int compare(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* It went before this server began: only the clock tells how long before. A time to come counts as now. */
+/* Counts the absence before this server began by the clock. A time to come counts as now. */
 static void missed_before(const struct server *server, struct node_entry *node)
 {
 	int64_t before_ms = server->started_ms - node->node.disconnected_ms;

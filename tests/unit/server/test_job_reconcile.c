@@ -68,7 +68,7 @@ JOB_TEST(a_large_job_is_placed_call_by_call_in_the_order_of_its_indexes)
 }
 
 /* The caller wakes the job by them. */
-JOB_TEST(what_later_members_wait_for_is_known_though_it_is_not_named)
+JOB_TEST(a_wait_behind_those_that_are_listed_counts)
 {
 	cleanup_free struct job_alloc *allocs = NON_NULL(calloc(LARGE, sizeof(*allocs)));
 	static char ids[LARGE][ID_SIZE];
