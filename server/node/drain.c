@@ -147,22 +147,25 @@ void drain_continue(struct server *server, struct node_entry *node)
 			"the drain does not continue");
 }
 
-static void note_object(struct server *server, enum object_kind kind, const void *value)
+static struct node_entry *node_of(struct server *server, const struct change_object *object)
 {
-	const struct claim *claim = kind == OBJECT_CLAIM ? value : NULL;
-	const struct alloc *alloc = kind == OBJECT_ALLOC ? value : NULL;
+	const struct claim *claim = object->kind == OBJECT_CLAIM ? object->value : NULL;
+	const struct alloc *alloc = object->kind == OBJECT_ALLOC ? object->value : NULL;
 	const char *id = claim ? claim->node_id : alloc ? alloc->node_id : NULL;
-	struct node_entry *node = id ? state_node(&server->state, id) : NULL;
 
-	if (!node || !node_is_draining(&node->node))
-		return;
-	drain_continue(server, node);
+	return id ? state_node(&server->state, id) : NULL;
 }
 
 void drain_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
-	for (size_t i = 0; i < n; i++)
-		note_object(server, objects[i].kind, objects[i].value);
+	struct node_entry *node, *last = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		node = node_of(server, &objects[i]);
+		if (node && node != last) /* it looks at all allocations of the node */
+			drain_continue(server, node);
+		last = node ? node : last;
+	}
 }
 
 /* The call. */
