@@ -479,38 +479,59 @@ static bool runs_volumes(const Holdfast__V1__SessionHello *hello)
 	return false;
 }
 
-static bool had_claim(struct server *server, const struct alloc_entry *alloc)
+/* It searches the store once for each allocation: the next hello finds the index. */
+static enum status had_claim(struct session *session, struct alloc_entry *alloc, bool *ret, struct error *err)
 {
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+	uint64_t start_us = clock_monotonic_us();
+	enum status status;
 
-	return !LIST_EMPTY(&alloc->claims) ||
-	       (freed_of_alloc(server, alloc, &freed, NULL) == STATUS_OK && freed.n > 0);
+	*ret = !LIST_EMPTY(&alloc->claims) || alloc->freed_index > 0;
+	if (*ret)
+		return STATUS_OK;
+	TRY(session_check_search(session, err));
+	status = freed_of_alloc(session->server, alloc, &freed, err);
+	session_pay_search(session, start_us);
+	*ret = freed.n > 0;
+	if (*ret)
+		alloc->freed_index = freed.claims[0].modify_index;
+	return status == STATUS_DATA_LOSS ? STATUS_OK : status;
 }
 
 /* A short hello omits published volumes. */
-static bool runs_without_claim(struct session *session, const struct alloc_entry *entry,
-			       const Holdfast__V1__AllocStatus *reported)
+static enum status runs_without_claim(struct session *session, struct alloc_entry *entry,
+				      const Holdfast__V1__AllocStatus *reported, bool *ret, struct error *err)
 {
-	return reported->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
-	       str_eq(entry->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&entry->alloc) &&
-	       entry->alloc.n_volumes > 0 && !had_claim(session->server, entry);
+	bool had = true;
+
+	if (reported->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
+	    str_eq(entry->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&entry->alloc) &&
+	    entry->alloc.n_volumes > 0)
+		TRY(had_claim(session, entry, &had, err));
+	*ret = !had;
+	return STATUS_OK;
 }
 
-/* Returns the first allocation or claim in the hello that the store does not know as the node does; NULL
- * if it knows them all. */
-static const char *forgotten_work(struct session *session, const Holdfast__V1__SessionHello *hello)
+/* Finds the first allocation or claim in the hello that the store does not know as the node does. @ret NULL:
+ * it knows them all. */
+static enum status forgotten_work(struct session *session, const Holdfast__V1__SessionHello *hello,
+				  const char **ret, struct error *err)
 {
-	for (size_t i = 0; i < hello->n_allocs; i++) {
+	*ret = NULL;
+	for (size_t i = 0; i < hello->n_allocs && !*ret; i++) {
 		const Holdfast__V1__AllocStatus *status = hello->allocs[i];
-		const struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
+		struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
+		bool is_forgotten = epoch_is_forgotten(session, entry, status);
 
-		if (epoch_is_forgotten(session, entry, status) || runs_without_claim(session, entry, status))
-			return status->alloc_id;
+		if (!is_forgotten)
+			TRY(runs_without_claim(session, entry, status, &is_forgotten, err));
+		if (is_forgotten)
+			*ret = status->alloc_id;
 	}
-	for (size_t i = 0; i < hello->n_mounted; i++)
+	for (size_t i = 0; i < hello->n_mounted && !*ret; i++)
 		if (!session_knows_claim(session, hello->mounted[i]->claim_id))
-			return hello->mounted[i]->claim_id;
-	return NULL;
+			*ret = hello->mounted[i]->claim_id;
+	return STATUS_OK;
 }
 
 static enum status refuse_boot(const struct node_entry *node, const char *boot_id, struct error *err)
@@ -544,6 +565,7 @@ static enum status check_boot(struct session *session, const struct node_entry *
 			      const Holdfast__V1__SessionHello *hello, struct error *err)
 {
 	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
+	const char *forgotten = NULL;
 	bool has_held;
 
 	/* after an identify that failed halfway, the claims of the present machine look like a former one's
@@ -554,7 +576,9 @@ static enum status check_boot(struct session *session, const struct node_entry *
 	if (is_current || node->is_unreported)
 		return STATUS_OK;
 	TRY(held_in_boot(session->server, node, hello->boot_id, &has_held, err));
-	if (has_held || (runs_volumes(hello) && !forgotten_work(session, hello)))
+	if (!has_held && runs_volumes(hello))
+		TRY(forgotten_work(session, hello, &forgotten, err));
+	if (has_held || (runs_volumes(hello) && !forgotten))
 		return refuse_boot(node, hello->boot_id, err);
 	return STATUS_OK;
 }
@@ -691,14 +715,15 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 }
 
 /* Stages the doubt in the node's record, so that also a restarted server waits for its report. */
-static void doubt_forgotten(struct session *session, const Holdfast__V1__SessionHello *hello,
-			    struct node *node, struct change *change)
+static enum status doubt_forgotten(struct session *session, const Holdfast__V1__SessionHello *hello,
+				   struct node *node, struct change *change, struct error *err)
 {
-	const char *id = forgotten_work(session, hello);
 	char *what = session->doubt;
+	const char *id;
 
+	TRY(forgotten_work(session, hello, &id, err));
 	if (!id && what[0] == '\0')
-		return;
+		return STATUS_OK;
 	node->report_wanted = true;
 	if (what[0] == '\0')
 		(void)str_format(what, SESSION_DOUBT_SIZE,
@@ -707,6 +732,7 @@ static void doubt_forgotten(struct session *session, const Holdfast__V1__Session
 	log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "epoch"},
 		"the server does not know what node %s holds: %s. Nothing is granted before it has reported",
 		node->id, what);
+	return STATUS_OK;
 }
 
 static void record_disk(struct server *server, const struct node *before, const struct node *after,
@@ -760,7 +786,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	history_take_node_mark(session, hello->mark,
 			       entry && node_is_registered(entry) ? &entry->node : &none, node);
 	if (!node->report_wanted)
-		doubt_forgotten(session, hello, node, &change);
+		TRY(doubt_forgotten(session, hello, node, &change, err));
 	if (!(entry && node_is_registered(entry)) && history_is_stranger(session))
 		node->stranger_epoch = state_epoch(&server->state);
 	history_count_node(session, entry && node_is_registered(entry), hello, &change);

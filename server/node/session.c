@@ -233,6 +233,21 @@ static enum status search_claim(struct session *session, const char *id, struct 
 	return freed_find(session->server, id, ret, err);
 }
 
+enum status session_check_search(struct session *session, struct error *err)
+{
+	struct node_entry *node = state_node(&session->server->state, session->node_id);
+	char more[RATE_MORE_SIZE];
+
+	if (!node ||
+	    rate_take_counted(&node->searches, 1, SESSION_SEARCH_BURST_US, clock_monotonic_us(), more))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "node %s names too many claims that are not live or not proven: the server "
+			 "has searched them for %d ms, and does so for a tenth of the time from then on",
+			 session->node_id,
+			 SESSION_SEARCH_BURST_US / SESSION_SEARCH_SHARE / (int)USEC_PER_MSEC);
+}
+
 void session_pay_search(struct session *session, uint64_t start_us)
 {
 	struct node_entry *node = state_node(&session->server->state, session->node_id);
@@ -260,9 +275,7 @@ enum status session_find_claim(struct session *session, const char *id, struct c
 			       struct error *err)
 {
 	struct server *server = session->server;
-	struct node_entry *node = state_node(&server->state, session->node_id);
 	uint64_t start_us = clock_monotonic_us();
-	char more[RATE_MORE_SIZE];
 	enum status status;
 
 	*ret = state_claim(&server->state, id);
@@ -270,13 +283,7 @@ enum status session_find_claim(struct session *session, const char *id, struct c
 		*ret = own_claim(session, *ret);
 		return STATUS_OK;
 	}
-	if (node && !rate_take_counted(&node->searches, 1, SESSION_SEARCH_BURST_US, start_us, more))
-		return error_set(
-			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"node %s names too many claims that are not live or not proven: the server "
-			"has searched them for %d ms, and does so for a tenth of the time from then on",
-			session->node_id,
-			SESSION_SEARCH_BURST_US / SESSION_SEARCH_SHARE / (int)USEC_PER_MSEC);
+	TRY(session_check_search(session, err));
 	status = search_claim(session, id, ret, err);
 	*ret = own_claim(session, *ret);
 	session_pay_search(session, start_us);

@@ -116,6 +116,9 @@ enum status session_silence_start(struct server *server, struct error *err);
 enum status session_find_claim(struct session *session, const char *id, struct claim_entry **ret,
 			       struct error *err);
 
+/** STATUS_RESOURCE_EXHAUSTED if the node has used up the time for searches: then the session must end. */
+enum status session_check_search(struct session *session, struct error *err);
+
 /** The event loop did work since @start_us (CLOCK_MONOTONIC) that the node can cause again and again: it
  * counts as searches do. */
 void session_pay_search(struct session *session, uint64_t start_us);

@@ -7,7 +7,9 @@
 #include "load.h"
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/join.h"
+#include "node/session.h"
 #include "state/change.h"
 #include "state/keys.h"
 #include "volume/why.h"
@@ -329,6 +331,33 @@ CLUSTER_TEST(an_allocation_whose_claims_are_all_freed_is_no_reason_for_a_report)
 	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
 	assert_true(f->n1.welcomed);
 	settle(f);
+	assert_false(state_node(&f->server->state, "n1")->node.report_wanted);
+}
+
+/* Each is a read of the store, in each of its hellos. */
+CLUSTER_TEST(a_node_pays_once_for_an_allocation_whose_claims_are_all_freed)
+{
+	Holdfast__V1__AllocStatus status =
+		V1(alloc_status, .alloc_id = ALLOC_1, .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	uint64_t *paid_us;
+
+	(void)hold_and_release(f);
+	restart(f);
+	paid_us = &state_node(&f->server->state, "n1")->searches.rate.paid_us;
+	*paid_us = clock_monotonic_us() + 2 * (uint64_t)SESSION_SEARCH_BURST_US;
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	*paid_us = 0;
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	assert_true(f->n1.welcomed);
+	assert_true(*paid_us > 0);
+	lose(f, &f->n1);
+	*paid_us = 0;
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(*paid_us, 0);
 	assert_false(state_node(&f->server->state, "n1")->node.report_wanted);
 }
 
