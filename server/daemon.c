@@ -592,7 +592,8 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	LIST_INIT(&server->snapshottings);
 	TAILQ_INIT(&server->silence.sessions);
 	server->execs = rates_new();
-	status = server->execs ? build(server, err) : error_no_memory(err, "the server");
+	server->histories = rates_new();
+	status = server->execs && server->histories ? build(server, err) : error_no_memory(err, "the server");
 	if (status != STATUS_OK) {
 		server_free(server);
 		return status;
@@ -651,6 +652,7 @@ void server_free(struct server *server)
 	ticket_signer_free(server->signer);
 	ticket_issuer_free(server->issuer);
 	rates_free(server->execs);
+	rates_free(server->histories);
 	EVP_MD_free(server->sha256);
 	service_status_free(server->service);
 	service_watchdog_free(server->watchdog);

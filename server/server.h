@@ -162,8 +162,10 @@ struct server {
 	struct peer_count_tree greeting;      /* of them, by node */
 	struct task_stream_list task_streams; /* see alloc/streams.h */
 	size_t n_task_streams;
-	struct rates *execs;	/* owned; of commands, see alloc/streams.c */
-	struct silence silence; /* see node/session.h */
+	struct rates *execs;		/* owned; of commands, see alloc/streams.c */
+	struct rates *histories;	/* owned; of reads of history, see freed.c */
+	const struct rpc_call *reading; /* of the read in progress, see api/watch.c; or NULL */
+	struct silence silence;		/* see node/session.h */
 	uint64_t session_serial;
 	sd_event_source *reload;	  /* owned; see reload.h */
 	sd_event_source *review;	  /* owned; of calls after a revocation, see access/revocations.h */

@@ -81,3 +81,14 @@ bool rates_take(struct rates *rates, const char *name, uint64_t cost_us, uint32_
 	TAILQ_INSERT_TAIL(&rates->by_use, payer, by_use);
 	return rate_take(&payer->rate, now_us);
 }
+
+void rates_add(struct rates *rates, const char *name, uint64_t cost_us)
+{
+	struct payer *payer;
+
+	TAILQ_FOREACH_REVERSE(payer, &rates->by_use, payer_list, by_use)
+	if (strcmp(payer->name, name) == 0) {
+		payer->rate.paid_us += cost_us;
+		return;
+	}
+}

@@ -9,6 +9,8 @@
 
 enum { ETCD_KEY_SIZE = ETCD_PREFIX_MAX + 32 };
 
+#define ETCD_BRIEF_US (USEC_PER_SEC / 4)
+
 struct etcd_store;
 struct etcd_follower;
 
@@ -23,6 +25,7 @@ struct etcd {
 	struct etcd_follower *follower; /* NULL: it leads, or on_progress is NULL */
 	struct etcd_copy *copy;		/* NULL: no copy is kept */
 	bool is_running;		/* inside a turn of the loop */
+	bool is_brief;			/* questions end after ETCD_BRIEF_US */
 	struct etcd_events events;
 	void *userdata;
 	uint64_t call_us;
@@ -62,7 +65,8 @@ void etcd_notify(struct etcd *etcd, unsigned int changes);
 
 typedef enum status etcd_answer_fn(const ProtobufCMessage *response, void *userdata, struct error *err);
 
-/** Call, and call again while no member can be reached and this server leads; then @answer. It blocks. */
+/** Call, and call again while no member can be reached and this server leads; then @answer. It blocks, for
+ * ETCD_BRIEF_US if @etcd->is_brief: then STATUS_UNAVAILABLE. */
 enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessage *request,
 		     etcd_answer_fn *answer, void *userdata, struct error *err);
 

@@ -406,9 +406,13 @@ static enum status etcd_range_of(struct kv *kv, const char *prefix, const char *
 				 kv_each_fn *each, void *userdata, struct error *err)
 {
 	struct etcd_store *store = store_of(kv);
+	enum status status;
 
-	return etcd_range(store->etcd, &store->records, prefix, from, limit, each, userdata, &store->n_read,
-			  err);
+	store->etcd->is_brief = kv->is_brief;
+	status = etcd_range(store->etcd, &store->records, prefix, from, limit, each, userdata, &store->n_read,
+			    err);
+	store->etcd->is_brief = false;
+	return status;
 }
 
 static uint64_t etcd_revision(const struct kv *kv)

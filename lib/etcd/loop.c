@@ -69,11 +69,25 @@ static void pause_for(struct etcd *etcd, uint64_t us)
 		(void)etcd_run(etcd, end - now);
 }
 
+/* False: @end_us has come. */
+static bool await_answer(struct etcd *etcd, const struct question *question, uint64_t end_us)
+{
+	while (question->status == STATUS_OK && !question->is_done) {
+		uint64_t now_us = clock_monotonic_us();
+
+		if (now_us >= end_us)
+			return false;
+		(void)etcd_run(etcd, end_us == UINT64_MAX ? UINT64_MAX : end_us - now_us);
+	}
+	return true;
+}
+
 enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessage *request,
 		     etcd_answer_fn *answer, void *userdata, struct error *err)
 {
 	struct backoff backoff = BACKOFF_INIT(20 * USEC_PER_MSEC, USEC_PER_SEC);
 	struct question question = {.answer = answer, .userdata = userdata};
+	const uint64_t end_us = etcd->is_brief ? clock_monotonic_us() + ETCD_BRIEF_US : UINT64_MAX;
 	struct etcd_call call = {0};
 	int n_tries = 0;
 
@@ -82,10 +96,13 @@ enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessa
 		question.status =
 			etcd_call_start(etcd->client, &call, &etcdserverpb__kv__descriptor, method, request,
 					etcd->call_us, on_answered, &question, &question.err);
-		while (question.status == STATUS_OK && !question.is_done)
-			(void)etcd_run(etcd, UINT64_MAX);
+		if (!await_answer(etcd, &question, end_us)) {
+			etcd_call_cancel(&call);
+			return error_set(err, STATUS_UNAVAILABLE, 0, "etcd does not answer in time");
+		}
 		n_tries++;
-		if (!is_worth_another(question.status) || !may_continue(etcd, n_tries))
+		if (!is_worth_another(question.status) || !may_continue(etcd, n_tries) ||
+		    clock_monotonic_us() >= end_us)
 			break;
 		pause_for(etcd, backoff_next(&backoff, backoff_random()));
 	}

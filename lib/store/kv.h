@@ -58,6 +58,10 @@ enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
 			  void *userdata, struct error *err);
 
+/** kv_range() for a caller who can be refused: STATUS_UNAVAILABLE when the store does not answer at once. */
+enum status kv_range_briefly(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata,
+			     struct error *err);
+
 /** Revision of the last committed transaction. */
 uint64_t kv_revision(const struct kv *kv);
 

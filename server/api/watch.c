@@ -75,8 +75,10 @@ static void answer(struct server *server, struct rpc_call *call, const ProtobufC
 {
 	struct error err;
 
+	server->reading = call;
 	if (method->handle(server, call, request, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);
+	server->reading = NULL;
 }
 
 /* Answers the call after its wait. The right to read is checked again: tokens are revoked, and expire. */

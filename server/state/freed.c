@@ -7,8 +7,11 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/join.h"
+#include "base/rates.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "rpc/caller.h"
+#include "rpc/server.h"
 #include "state/change.h"
 #include "state/keys.h"
 
@@ -109,6 +112,49 @@ enum status freed_find(struct server *server, const char *id, struct claim_entry
 	return STATUS_OK;
 }
 
+/* --- the reads of callers ---
+ *
+ * While etcd is asked, the event loop does nothing else: each caller has a part of its time, and all have one
+ * together. */
+
+enum {
+	CALLER_PART = 5,
+	ALL_PART = 3,
+	AHEAD_US = 1000000, /* so much of it at once */
+};
+
+struct reader {
+	char name[CALLER_KEY_SIZE]; /* "": it does not pay */
+	uint64_t start_us;
+};
+
+static enum status reader_begin(struct server *server, struct reader *reader, struct error *err)
+{
+	const struct rpc_call *call = server->lead ? server->reading : NULL;
+
+	*reader = (struct reader){.start_us = clock_monotonic_us()};
+	if (!call)
+		return STATUS_OK;
+	caller_key(rpc_call_peer(call), rpc_call_token(call), reader->name);
+	if (rates_take(server->histories, reader->name, 1, CALLER_PART * AHEAD_US, reader->start_us) &&
+	    rates_take(server->histories, "", 1, ALL_PART * AHEAD_US, reader->start_us))
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "history is read from etcd too often, or etcd is slow: one caller has 1/%d of the "
+			 "server's time for it, all have 1/%d; ask again in a second",
+			 CALLER_PART, ALL_PART);
+}
+
+static void reader_end(struct server *server, const struct reader *reader)
+{
+	uint64_t us = clock_monotonic_us() - reader->start_us;
+
+	if (reader->name[0] == '\0')
+		return;
+	rates_add(server->histories, reader->name, CALLER_PART * us);
+	rates_add(server->histories, "", ALL_PART * us);
+}
+
 /* --- those of a volume, an allocation, a boot --- */
 
 struct listing {
@@ -172,7 +218,7 @@ static enum status list(struct server *server, const struct volume_entry *volume
 	if (!ring)
 		return error_no_memory(err, "a freed claim");
 	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
-	status = kv_range(server->kv, prefix, on_listed, &listing, err);
+	status = kv_range_briefly(server->kv, prefix, on_listed, &listing, err);
 	if (status != STATUS_OK || listing.status != STATUS_OK)
 		return status == STATUS_OK ? listing.status : status;
 	n = listing.n < CLAIM_HISTORY_MAX ? listing.n : CLAIM_HISTORY_MAX;
@@ -189,8 +235,12 @@ static enum status list(struct server *server, const struct volume_entry *volume
 enum status freed_of_volume(struct server *server, const struct volume_entry *volume, struct freed_list *ret,
 			    struct error *err)
 {
-	enum status status = list(server, volume, NULL, ret, err);
+	struct reader reader;
+	enum status status;
 
+	TRY(reader_begin(server, &reader, err));
+	status = list(server, volume, NULL, ret, err);
+	reader_end(server, &reader);
 	if (status != STATUS_OK)
 		freed_list_release(ret);
 	return status;
@@ -201,7 +251,9 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 {
 	const struct alloc *of = &alloc->alloc;
 	enum status status = STATUS_OK;
+	struct reader reader;
 
+	TRY(reader_begin(server, &reader, err));
 	for (uint32_t i = 0; i < of->n_volumes && status == STATUS_OK; i++) {
 		const struct volume_entry *volume =
 			state_volume(&server->state, of->namespace, of->volumes[i].source);
@@ -212,6 +264,7 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 		if (volume && !is_repeated)
 			status = list(server, volume, alloc, ret, err);
 	}
+	reader_end(server, &reader);
 	if (status != STATUS_OK)
 		freed_list_release(ret);
 	return status;
@@ -368,7 +421,7 @@ static void prune(struct server *server, struct volume_entry *volume)
 
 	volume->n_freed = 0;
 	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
-	if (!claims || kv_range(server->kv, prefix, on_prunable, &pruning, NULL) != STATUS_OK)
+	if (!claims || kv_range_briefly(server->kv, prefix, on_prunable, &pruning, NULL) != STATUS_OK)
 		return;
 	for (size_t i = 0; i < pruning.n && i + CLAIM_HISTORY_MAX < pruning.n_all; i++)
 		if (!state_claim(&server->state, claims[i].id))

@@ -45,7 +45,8 @@ struct freed_list {
 };
 void freed_list_release(struct freed_list *list);
 
-/** The CLAIM_HISTORY_MAX of the volume that were granted last. */
+/** The CLAIM_HISTORY_MAX of the volume that were granted last. A store in etcd is asked for a moment only:
+ * STATUS_UNAVAILABLE when it does not answer, STATUS_RESOURCE_EXHAUSTED when callers ask too often. */
 enum status freed_of_volume(struct server *server, const struct volume_entry *volume, struct freed_list *ret,
 			    struct error *err);
 

@@ -59,7 +59,8 @@ static void read_history(struct server *server, const struct volume_entry *entry
 {
 	struct error err;
 
-	if (freed_of_volume(server, entry, ret, &err) != STATUS_OK)
+	if (freed_of_volume(server, entry, ret, &err) != STATUS_OK &&
+	    err.status != STATUS_RESOURCE_EXHAUSTED) /* any reader can cause it */
 		log_ctx(LOG_ERR, &(struct log_ctx){.volume = entry->id, .op = "volume", .err = &err},
 			"the history of volume %s cannot be shown", entry->id);
 }

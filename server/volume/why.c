@@ -34,6 +34,7 @@ static void write_free(struct strbuf *sb, struct server *server, struct volume_e
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 	struct plugin_summary plugin;
 	char line[EXPLAIN_SIZE];
+	struct error err;
 
 	plugin_summarize(entry->plugin, &entry->volume, &plugin);
 	if (!plugin_is_schedulable(&plugin, &entry->volume, line, sizeof(line)))
@@ -41,7 +42,9 @@ static void write_free(struct strbuf *sb, struct server *server, struct volume_e
 	else
 		strbuf_printf(sb, "volume %s is free (generation %" PRIu64 ")\n", entry->volume.id,
 			      entry->volume.generation);
-	if (!last && freed_of_volume(server, entry, &freed, NULL) == STATUS_OK && freed.n > 0)
+	if (!last && freed_of_volume(server, entry, &freed, &err) != STATUS_OK)
+		strbuf_printf(sb, "last: not known: %s\n", err.msg);
+	else if (!last && freed.n > 0)
 		last = &freed.claims[0];
 	if (last)
 		strbuf_printf(sb, "last: %s\n",

@@ -30,6 +30,19 @@ TEST(each_name_has_a_rate_of_its_own)
 	rates_free(NULL);
 }
 
+TEST(a_name_pays_more_later_and_others_do_not)
+{
+	struct rates *rates = NON_NULL(rates_new());
+
+	assert_true(take(rates, "a", 1));
+	assert_true(take(rates, "b", 1));
+	rates_add(rates, "a", 5 * USEC_PER_SEC);
+	assert_true(take(rates, "b", 1));
+	assert_false(take(rates, "a", 3 * USEC_PER_SEC));
+	assert_true(take(rates, "a", 4 * USEC_PER_SEC + 1));
+	rates_free(rates);
+}
+
 TEST(a_name_that_owes_nothing_takes_no_memory)
 {
 	struct rates *rates = NON_NULL(rates_new());

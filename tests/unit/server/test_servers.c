@@ -21,7 +21,9 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -2820,6 +2822,36 @@ TEST_ON(a_repeated_grant_waits_for_etcd_to_confirm_the_lead, struct servers, s, 
 	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
 	UNTIL(&s->f, answered >= 0);
 	assert_int_equal(answered, STATUS_OK);
+}
+
+enum { READS_MAX = 20 };
+
+/* History is read from etcd, and nothing else is done meanwhile. */
+TEST_ON(a_caller_cannot_keep_the_server_from_others_while_etcd_is_silent, struct servers, s, setup_patient,
+	teardown_servers)
+{
+	Holdfast__V1__GetAllocationRequest of_alloc = V1(get_allocation_request, .id = ALLOC_1);
+	Holdfast__V1__GetVolumeRequest of_volume = V1(get_volume_request, .id = "db");
+	const ProtobufCServiceDescriptor *allocations = &holdfast__v1__allocations__descriptor;
+	cleanup_pb ProtobufCMessage *message = NULL;
+	struct fake_node *operator= & s->f.operator;
+	enum status status = STATUS_UNAVAILABLE;
+	struct error err = {0};
+
+	(void)await_leader(s, -1);
+	take_db(s);
+	assert_ok(call(operator, allocations, "Get", &of_alloc.base, NULL, NULL));
+	stop_process(s->etcd->pids[0]);
+	assert_error(call(operator, allocations, "Get", &of_alloc.base, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "etcd does not answer in time");
+	for (int i = 0; i < READS_MAX && status == STATUS_UNAVAILABLE; i++)
+		status = call(operator, allocations, "Get", &of_alloc.base, NULL, &err);
+	assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
+	assert_contains(err.msg, "ask again in a second");
+	assert_ok(
+		call(operator, & holdfast__v1__volumes__descriptor, "Get", &of_volume.base, &message, NULL));
+	assert_int_equal(((Holdfast__V1__GetVolumeResponse *)message)->volume->n_claims, 1);
+	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
 }
 
 static int setup_one_with_tokens(void **state)
