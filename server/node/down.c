@@ -46,10 +46,7 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 		&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},
 		"node %s is down: not connected for %s; its %zu claims stay, and its allocations "
 		"without a claim are lost. Bring it back, or see holdfast volume status ID --why",
-		entry->id,
-		clock_format_duration((uint64_t)(clock_realtime_ms() - node->disconnected_ms) * USEC_PER_MSEC,
-				      text),
-		entry->n_live);
+		entry->id, clock_format_duration(clock_monotonic_us() - entry->gone_us, text), entry->n_live);
 	return STATUS_OK;
 }
 
