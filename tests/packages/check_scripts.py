@@ -181,7 +181,7 @@ class Scripts(unittest.TestCase):
 
     def test_the_agent_stays_if_its_drain_leaves_something(self):
         units = "holdfast-agent-socket.service holdfast-agent-setuid.service"
-        for state, code in (("incomplete", 1), ("unacknowledged", 0), ("done", 0)):
+        for state, code in (("incomplete", 1), ("draining", 1), ("unacknowledged", 0), ("done", 0)):
             done = self.remove("agent", holdfast=f"""printf '{{\n "drain": {{"state": "{state}"}}\n}}\n'""")
             self.assertEqual(done.returncode, code, state)
             self.assertEqual("holdfast agent drain\n" in done.stderr, code == 1, done.stderr)
@@ -189,18 +189,22 @@ class Scripts(unittest.TestCase):
             self.assertEqual("systemctl start holdfast-drain.service\n" in self.log(), code == 1, self.log())
         self.assertEqual(self.remove("agent", holdfast="exit 1").returncode, 0, "it does not run")
 
-    def test_the_cli_stays_while_an_allocation_is_not_released(self):
+    def test_the_cli_stays_while_an_allocation_of_a_unit_is_mounted(self):
         note, unit = "/var/lib/private/holdfast-volumes/db/allocation", "holdfast-volume@db.service"
         write(note, f"{ALLOC} ending\n")
+        mounted = f"/run/publish/{ALLOC}/0"
+        os.makedirs(mounted)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", mounted], check=True)
+        self.addCleanup(subprocess.run, ["umount", mounted], stderr=subprocess.DEVNULL, check=False)
         os.makedirs("/etc/systemd/system/multi-user.target.wants")
         os.symlink("/lib/systemd/system/holdfast-volume@.service", f"/etc/systemd/system/multi-user.target.wants/{unit}")
         done = self.remove("cli")
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"\n  {ALLOC}  {note}\n", done.stderr)
         self.assertNotIn("stop ", self.log())
-        os.unlink(note)
+        subprocess.run(["umount", mounted], check=True)
         done = self.remove("cli")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), "its note stays when it has ended")
         self.assertIn(f"systemctl --quiet disable {unit}\n", self.log())
 
     def rotate(self, part):
