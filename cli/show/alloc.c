@@ -80,6 +80,7 @@ static DEFINE_ROWS_OF(
 			   "{healthy_time_ms:age}}}}"),
 	LINE("{^node_disconnected_ms?y}", "its node has not been connected for {^node_disconnected_ms:age}: "
 					  "the status is of that time"),
+	LINE("{^history_error?y}", "claims that are freed are left out: {^history_error}"),
 	COL_SET("description", "{client_description}"), COL("age", "{create_time_ms:age}"),
 	COL("changed", "{modify_time_ms:age}"));
 

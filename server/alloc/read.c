@@ -58,8 +58,10 @@ static uint64_t index_of(struct server *server, const struct alloc_entry *entry)
 						  : entry->freed_index);
 }
 
-static Holdfast__V1__GetAllocationResponse *
-make_get_response(struct server *server, const struct alloc_entry *entry, const struct freed_list *freed)
+static Holdfast__V1__GetAllocationResponse *make_get_response(struct server *server,
+							      const struct alloc_entry *entry,
+							      const struct freed_list *freed,
+							      const char *history_error)
 {
 	Holdfast__V1__GetAllocationResponse *response = calloc(1, sizeof(*response));
 	const struct claim_entry *claim;
@@ -75,6 +77,7 @@ make_get_response(struct server *server, const struct alloc_entry *entry, const 
 		n++;
 	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
 	if (!response->allocation || !response->claims ||
+	    !message_set_text(&response->history_error, history_error) ||
 	    !alloc_options_show(&server->state, response->allocation)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return NULL;
@@ -92,11 +95,20 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
 	struct alloc_entry *entry = state_alloc(&server->state, request->id);
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+	struct error why = {.msg = ""};
+	enum status status;
 
 	if (!entry)
 		return access_no_alloc(request->id, err);
-	TRY(freed_of_alloc(server, entry, &freed, err));
-	answer_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
+	status = freed_of_alloc(server, entry, &freed, &why);
+	/* units and containers that start wait for the rest, and need no history */
+	if (status != STATUS_OK && status != STATUS_UNAVAILABLE && status != STATUS_RESOURCE_EXHAUSTED) {
+		*err = why;
+		return status;
+	}
+	answer_durable(server, call,
+		       (ProtobufCMessage *)make_get_response(server, entry, &freed,
+							     status == STATUS_OK ? "" : why.msg));
 	return STATUS_OK;
 }
 

@@ -2826,28 +2826,37 @@ TEST_ON(a_repeated_grant_waits_for_etcd_to_confirm_the_lead, struct servers, s, 
 
 enum { READS_MAX = 20 };
 
+/* Allocations.Get always answers with the live claim. Good until the next one. */
+static const char *history_error(struct fake_node *operator)
+{
+	Holdfast__V1__GetAllocationRequest request = V1(get_allocation_request, .id = ALLOC_1);
+	const Holdfast__V1__GetAllocationResponse *response;
+	cleanup_pb ProtobufCMessage *message = NULL;
+	static char text[512];
+
+	assert_ok(call(operator, & holdfast__v1__allocations__descriptor, "Get", &request.base, &message,
+		       NULL));
+	response = (const Holdfast__V1__GetAllocationResponse *)message;
+	assert_int_equal(response->n_claims, 1);
+	(void)str_format(text, sizeof(text), "%s", response->history_error);
+	return text;
+}
+
 /* History is read from etcd, and nothing else is done meanwhile. */
 TEST_ON(a_caller_cannot_keep_the_server_from_others_while_etcd_is_silent, struct servers, s, setup_patient,
 	teardown_servers)
 {
-	Holdfast__V1__GetAllocationRequest of_alloc = V1(get_allocation_request, .id = ALLOC_1);
 	Holdfast__V1__GetVolumeRequest of_volume = V1(get_volume_request, .id = "db");
-	const ProtobufCServiceDescriptor *allocations = &holdfast__v1__allocations__descriptor;
 	cleanup_pb ProtobufCMessage *message = NULL;
 	struct fake_node *operator= & s->f.operator;
-	enum status status = STATUS_UNAVAILABLE;
-	struct error err = {0};
 
 	(void)await_leader(s, -1);
 	take_db(s);
-	assert_ok(call(operator, allocations, "Get", &of_alloc.base, NULL, NULL));
+	assert_string_equal(history_error(operator), "");
 	stop_process(s->etcd->pids[0]);
-	assert_error(call(operator, allocations, "Get", &of_alloc.base, NULL, &err), STATUS_UNAVAILABLE, err,
-		     "etcd does not answer in time");
-	for (int i = 0; i < READS_MAX && status == STATUS_UNAVAILABLE; i++)
-		status = call(operator, allocations, "Get", &of_alloc.base, NULL, &err);
-	assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
-	assert_contains(err.msg, "ask again in a second");
+	assert_contains(history_error(operator), "etcd does not answer in time");
+	for (int i = 0; i < READS_MAX && !strstr(history_error(operator), "ask again in a second"); i++)
+		assert_true(i < READS_MAX - 1);
 	assert_ok(
 		call(operator, & holdfast__v1__volumes__descriptor, "Get", &of_volume.base, &message, NULL));
 	assert_int_equal(((Holdfast__V1__GetVolumeResponse *)message)->volume->n_claims, 1);
