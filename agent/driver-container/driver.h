@@ -102,19 +102,20 @@ enum status task_recall_all(struct driver *driver, struct error *err);
 void task_clear(struct driver *driver, const char *alloc, const char *task);
 
 /* leftovers.c */
-/** Removes the containers of the last boot. The agent ended their tasks in its records, and sends no requests
- * for them. */
 /** Asks for a page of the containers of this node that run, or do not.
  * @before the last container of the page before; NULL: the first page */
 enum status containers_list(struct engine *engine, const struct settings *settings, bool runs,
 			    const char *before, engine_done_fn *done, void *userdata, struct error *err);
 
+/** Removes the containers of the last boot. The agent ended their tasks in its records, and sends no requests
+ * for them. */
+void leftovers_clear(struct driver *driver);
+void leftovers_forget(struct driver *driver);
+
+/* idle.c */
 /** Asks the engine whether a container of this node runs, without a driver: STATUS_FAILED_PRECONDITION if so,
  * with the names of the first ones. */
 enum status check_idle(const struct settings *settings, struct error *err);
-
-void leftovers_clear(struct driver *driver);
-void leftovers_forget(struct driver *driver);
 
 /* session.c */
 void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
