@@ -601,13 +601,15 @@ enum status container_stats(const json_t *json, Holdfast__Driver__V1__TaskStatsR
 	return STATUS_OK;
 }
 
-json_t *container_filters(const struct settings *settings, bool runs, const char *before)
+json_t *container_filters(const struct settings *settings, bool only_at_rest, const char *before)
 {
-	json_t *filters = json_pack("{s:[s, s], s:[o]}", "status", runs ? "running" : "created",
-				    runs ? "paused" : "exited", "label",
+	json_t *filters = json_pack("{s:[o]}", "label",
 				    json_sprintf(LABEL_NODE "=%s/%s", settings->cluster, settings->node_id));
+	bool failed = only_at_rest &&
+		      json_object_set_new(filters, "status", json_pack("[s, s]", "created", "exited")) < 0;
 
-	return whole(filters, before ? json_object_set_new(filters, "before", json_pack("[s]", before)) : 0);
+	failed = failed || (before && json_object_set_new(filters, "before", json_pack("[s]", before)) < 0);
+	return whole(filters, failed ? -1 : 0);
 }
 
 static bool has_name(const json_t *listed, const char *name)
@@ -621,17 +623,38 @@ static bool has_name(const json_t *listed, const char *name)
 	return false;
 }
 
-bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
-			   const char **ret_task)
+/* Is it a container of ours, by its labels and by its name? */
+static bool is_ours(const json_t *listed, const char **ret_alloc, const char **ret_task)
 {
 	const json_t *labels = json_object_get(listed, "Labels");
-	const char *boot = text_at(labels, LABEL_BOOT);
 	char name[CONTAINER_NAME_SIZE + 1];
 
 	*ret_alloc = text_at(labels, LABEL_ALLOC);
 	*ret_task = text_at(labels, LABEL_TASK);
+	if (!id_is_uuid(*ret_alloc) || ((*ret_task)[0] != '\0' && !id_is_label(*ret_task)))
+		return false;
 	(void)snprintf(name, sizeof(name), "/");
 	container_name(*ret_alloc, *ret_task, name + 1);
-	return has_name(listed, name) && boot[0] != '\0' && !str_eq(boot, boot_id) &&
-	       id_is_uuid(*ret_alloc) && ((*ret_task)[0] == '\0' || id_is_label(*ret_task));
+	return has_name(listed, name);
+}
+
+bool container_may_run(const json_t *listed)
+{
+	static const char *const at_rest[] = {"created", "configured", "initialized",
+					      "exited",	 "stopped",    "dead"};
+	const char *word = text_at(listed, "State");
+	const char *alloc, *task;
+
+	for (size_t i = 0; i < ARRAY_SIZE(at_rest); i++)
+		if (str_eq(word, at_rest[i]))
+			return false;
+	return is_ours(listed, &alloc, &task);
+}
+
+bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
+			   const char **ret_task)
+{
+	const char *boot = text_at(json_object_get(listed, "Labels"), LABEL_BOOT);
+
+	return is_ours(listed, ret_alloc, ret_task) && boot[0] != '\0' && !str_eq(boot, boot_id);
 }

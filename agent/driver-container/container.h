@@ -43,13 +43,19 @@ json_t *container_of_network(const struct settings *settings,
 			     const Holdfast__Driver__V1__NetworkConfig *network,
 			     const struct container_order *order);
 
-/** Filters of GET /containers/json for containers of this node that run, or do not. Owned by the caller; NULL
- * when memory is short.
- * @before only those that were made before this container; NULL: all */
-json_t *container_filters(const struct settings *settings, bool runs, const char *before);
+/** Filters of GET /containers/json for containers of this node. Owned by the caller; NULL when memory is
+ * short.
+ * @only_at_rest leaves out those that run
+ * @before       only those that were made before this container; NULL: all */
+json_t *container_filters(const struct settings *settings, bool only_at_rest, const char *before);
+
+/** Returns whether a container may run: it is in another state than those in which none does. False also if its
+ * name does not fit its labels: the labels are those of its image.
+ * @listed of the answer of GET /containers/json */
+bool container_may_run(const json_t *listed);
 
 /** Returns whether a container was made in another boot than @boot_id. One without a boot label is no
- * leftover, nor is one whose name does not fit its labels: the labels are those of its image.
+ * leftover, nor is one whose name does not fit its labels.
  * @listed of the answer of GET /containers/json; @ret_alloc and @ret_task are its texts */
 bool container_is_leftover(const json_t *listed, const char *boot_id, const char **ret_alloc,
 			   const char **ret_task);

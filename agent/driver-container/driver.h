@@ -102,9 +102,14 @@ enum status task_recall_all(struct driver *driver, struct error *err);
 void task_clear(struct driver *driver, const char *alloc, const char *task);
 
 /* leftovers.c */
-/** Asks for a page of the containers of this node that run, or do not.
- * @before the last container of the page before; NULL: the first page */
-enum status containers_list(struct engine *engine, const struct settings *settings, bool runs,
+enum {
+	CONTAINERS_PAGE = 32, /* as many as fit an answer if each has the longest labels an image may have */
+	CONTAINERS_PAGES_MAX = 1024,
+};
+
+/** Asks for a page of the containers of this node, the newest first; the last page is not full.
+ * @before the last container of the page before; NULL: the first page; else as container_filters() */
+enum status containers_list(struct engine *engine, const struct settings *settings, bool only_at_rest,
 			    const char *before, engine_done_fn *done, void *userdata, struct error *err);
 
 /** Removes the containers of the last boot. The agent ended their tasks in its records, and sends no requests

@@ -14,8 +14,6 @@
 #include <string.h>
 
 enum {
-	PAGE = 32, /* as many as fit an answer if each has the longest labels that an image may have */
-	PAGES_MAX = 1024,
 	CLEARS_MAX = 32, /* half of the engine's requests that are only for releases */
 	PAUSE_US = 100 * USEC_PER_MSEC,
 };
@@ -75,7 +73,8 @@ static void on_page(enum status status, const struct error *err, const json_t *j
 		if (container_is_leftover(listed, driver->boot_text, &alloc, &task))
 			(void)json_array_append_new(driver->leftovers, json_pack("[s, s]", alloc, task));
 	}
-	if (status == STATUS_OK && i >= PAGE && last && ++driver->leftover_pages < PAGES_MAX) {
+	if (status == STATUS_OK && i >= CONTAINERS_PAGE && last &&
+	    ++driver->leftover_pages < CONTAINERS_PAGES_MAX) {
 		status = ask_page(driver, last, &own);
 		err = &own;
 		if (status == STATUS_OK)
@@ -87,16 +86,16 @@ static void on_page(enum status status, const struct error *err, const json_t *j
 	(void)remove_some(NULL, 0, driver);
 }
 
-enum status containers_list(struct engine *engine, const struct settings *settings, bool runs,
+enum status containers_list(struct engine *engine, const struct settings *settings, bool only_at_rest,
 			    const char *before, engine_done_fn *done, void *userdata, struct error *err)
 {
-	json_t *filters = container_filters(settings, runs, before);
+	json_t *filters = container_filters(settings, only_at_rest, before);
 	cleanup_free char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
 	cleanup_strbuf struct strbuf path = STRBUF_INIT(ENGINE_PATH_SIZE - 1);
 	struct engine_request request = {.method = "GET", .timeout_us = settings->engine_timeout_us};
 
 	json_decref(filters);
-	strbuf_printf(&path, "/containers/json?all=1&limit=%d&filters=", PAGE);
+	strbuf_printf(&path, "/containers/json?all=1&limit=%d&filters=", CONTAINERS_PAGE);
 	put_encoded(&path, text ? text : "");
 	if (!text || path.error != 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "list containers");
@@ -107,7 +106,7 @@ enum status containers_list(struct engine *engine, const struct settings *settin
 /* @before the last container of the page before; NULL: the first page */
 static enum status ask_page(struct driver *driver, const char *before, struct error *err)
 {
-	return containers_list(driver->engine, driver->settings, false, before, on_page, driver, err);
+	return containers_list(driver->engine, driver->settings, true, before, on_page, driver, err);
 }
 
 void leftovers_clear(struct driver *driver)

@@ -89,22 +89,33 @@ TEST(an_engine_that_does_not_say_its_version_is_not)
 	assert_non_null(strstr(driver.health_text, "does not report its version"));
 }
 
+/* The second page is empty. */
 static void *serve_list(void *userdata)
 {
+	static const char last[] = HEAD "\r\n[]";
 	struct fake *fake = userdata;
 	int fd;
 
 	while ((fd = accept(fake->fd, NULL, NULL)) >= 0) {
 		char request[4096] = "";
+		const char *answer;
 
 		(void)recv(fd, request, sizeof(request) - 1, 0);
+		answer = strstr(request, "before") ? last : fake->answer;
 		if (strstr(request, "GET /v1.40/containers/json?all=1&limit=32&filters=") &&
-		    strstr(request, "running") && strstr(request, "prod%2Fnode-1"))
-			(void)send(fd, fake->answer, strlen(fake->answer), MSG_NOSIGNAL);
+		    !strstr(request, "status") && strstr(request, "prod%2Fnode-1"))
+			(void)send(fd, answer, strlen(answer), MSG_NOSIGNAL);
 		(void)close(fd);
 	}
 	return NULL;
 }
+
+#define ALLOC "0190a6f2-0000-7000-8000-0000000000a1"
+#define LISTED(name, state)                                           \
+	"{\"Id\":\"c1\",\"Names\":[\"/" name "\"],\"State\":\"" state \
+	"\",\"Labels\":{\"dev.holdfast.alloc\":\"" ALLOC "\",\"dev.holdfast.task\":\"web\"}}"
+#define TASK(state) LISTED("holdfast-" ALLOC "-web", state)
+#define FOUR TASK("exited") "," TASK("exited") "," TASK("exited") "," TASK("exited")
 
 TEST(a_node_is_idle_if_the_engine_says_so)
 {
@@ -113,8 +124,19 @@ TEST(a_node_is_idle_if_the_engine_says_so)
 		enum status status;
 	} rows[] = {
 		{HEAD "\r\n[]", "", STATUS_OK},
-		{HEAD "\r\n[{\"Names\":[\"/holdfast-1-web\"]},{\"Names\":[]}]", " /holdfast-1-web ?",
+		{HEAD "\r\n[" TASK("exited") "," TASK("created") "," TASK("dead") "]", "", STATUS_OK},
+		{HEAD "\r\n[" TASK("exited") "," TASK("running") "]", "run: /holdfast-" ALLOC "-web",
 		 STATUS_FAILED_PRECONDITION},
+		{HEAD "\r\n[" TASK("stopping") "]", "run: /holdfast-", STATUS_FAILED_PRECONDITION},
+		{HEAD "\r\n[" TASK("restarting") "]", "run: /holdfast-", STATUS_FAILED_PRECONDITION},
+		{HEAD "\r\n[" TASK("a new word") "]", "run: /holdfast-", STATUS_FAILED_PRECONDITION},
+		{HEAD "\r\n[" TASK("") "]", "run: /holdfast-", STATUS_FAILED_PRECONDITION},
+		{HEAD "\r\n[" LISTED("mine", "running") "]", "", STATUS_OK}, /* labels of its image */
+		{HEAD "\r\n[" FOUR "," FOUR "," FOUR "," FOUR "," FOUR "," FOUR "," FOUR "," FOUR "]", "",
+		 STATUS_OK},
+		{HEAD "\r\n[" FOUR "," FOUR "," FOUR "," FOUR "," FOUR "," FOUR "," FOUR
+		      "," TASK("paused") "," TASK("exited") "," TASK("exited") ",{}]",
+		 "no end", STATUS_INTERNAL},
 		{HEAD "\r\n{}", "", STATUS_INTERNAL},
 		{HEAD "\r\n", "", STATUS_INTERNAL},
 		{"", "", STATUS_UNAVAILABLE},

@@ -1177,7 +1177,7 @@ TEST(containers_of_an_earlier_boot_are_leftovers)
 		{"[]", false},
 	};
 	struct settings settings = read_settings(IMAGE);
-	cleanup(json_decrefp) json_t *filters = container_filters(&settings, false, NULL);
+	cleanup(json_decrefp) json_t *filters = container_filters(&settings, true, NULL);
 	const char *alloc, *task;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
