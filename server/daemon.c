@@ -414,6 +414,8 @@ static enum status start_work(struct server *server, struct error *err)
 	if (status == STATUS_OK)
 		status = warnings_new(server, &server->warnings, err);
 	server->is_serving = status == STATUS_OK;
+	if (server->is_serving)
+		kv_bound_reads(server->kv);
 	return status;
 }
 

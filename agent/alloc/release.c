@@ -21,6 +21,7 @@ struct release {
 	void *userdata;
 	uint32_t slots; /* bit per slot that is still to be unpublished */
 	struct volume_op *task;
+	bool has_receipt; /* which is being written */
 };
 
 _Static_assert(MH_SLOT_MAX < 32, "a bit for every slot");
@@ -106,6 +107,7 @@ static void release_finish(struct release *release)
 	};
 	struct error err;
 
+	release->has_receipt = true;
 	if (journal_write(release->env->journal, &write, on_written, release, &err) != STATUS_OK)
 		release->env->on_broken(&err, release->env->userdata);
 }
@@ -310,6 +312,8 @@ void release_start(struct release *release)
 
 void release_name_claim(struct release *release, const struct claim *claim)
 {
+	if (release->has_receipt) /* the server, which does not know it, orders again */
+		return;
 	memcpy(release->claim.id, claim->id, sizeof(release->claim.id));
 	memcpy(release->receipt.claim_id, claim->id, sizeof(release->receipt.claim_id));
 }

@@ -232,15 +232,9 @@ enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *
 	return kv_range_from(kv, prefix, prefix, SIZE_MAX, each, userdata, err);
 }
 
-enum status kv_range_briefly(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata,
-			     struct error *err)
+void kv_bound_reads(struct kv *kv)
 {
-	enum status status;
-
 	kv->is_brief = true;
-	status = kv_range(kv, prefix, each, userdata, err);
-	kv->is_brief = false;
-	return status;
 }
 
 uint64_t kv_revision(const struct kv *kv)

@@ -49,7 +49,7 @@ enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done,
  * event loop, also when nothing is pending. Later submissions are answered later, and fail if this fails. */
 enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct error *err);
 
-/** Every committed key that begins with @prefix, in order. For start-up: it blocks. */
+/** Every committed key that begins with @prefix, in order. It blocks. */
 enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err);
 
 /** At most @limit of the committed keys that begin with @prefix and are not below @from, in order: a slice,
@@ -58,9 +58,9 @@ enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
 			  void *userdata, struct error *err);
 
-/** kv_range() for a caller who can be refused: STATUS_UNAVAILABLE when the store does not answer at once. */
-enum status kv_range_briefly(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata,
-			     struct error *err);
+/** Bounds every later read: STATUS_UNAVAILABLE when the store does not answer at once. For the end of
+ * start-up: from then on others wait while the event loop reads. */
+void kv_bound_reads(struct kv *kv);
 
 /** Revision of the last committed transaction. */
 uint64_t kv_revision(const struct kv *kv);

@@ -40,7 +40,7 @@ struct kv {
 	size_t pending_bytes;
 	struct submission *oldest, *newest; /* pending ones; NULL: nothing is */
 	bool is_answering;		    /* inside a done function */
-	bool is_brief;			    /* the range that is read is kv_range_briefly()'s */
+	bool is_brief;			    /* kv_bound_reads() was called */
 	bool is_closed;			    /* by a done function; freed when it returns */
 };
 

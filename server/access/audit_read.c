@@ -156,16 +156,17 @@ static bool on_head(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-/* The head that is durable, not the one in memory, which may be ahead of what can be read. NULL when memory
- * is short. */
-static Holdfast__V1__AuditHead *read_head(struct server *server)
+/* The head that is durable, not the one in memory, which may be ahead of what can be read. */
+static enum status read_head(struct server *server, Holdfast__V1__AuditHead **ret, struct error *err)
 {
 	Holdfast__V1__AuditHead empty = HOLDFAST__V1__AUDIT_HEAD__INIT;
-	Holdfast__V1__AuditHead *head = NULL;
 
 	empty.first = 1;
-	(void)kv_range_from(server->kv, KEY_AUDIT_HEAD, KEY_AUDIT_HEAD, 1, on_head, &head, NULL);
-	return head ? head : (Holdfast__V1__AuditHead *)message_copy(&empty.base);
+	*ret = NULL;
+	TRY(kv_range_from(server->kv, KEY_AUDIT_HEAD, KEY_AUDIT_HEAD, 1, on_head, ret, err));
+	if (!*ret)
+		*ret = (Holdfast__V1__AuditHead *)message_copy(&empty.base);
+	return *ret ? STATUS_OK : error_no_memory(err, "audit records");
 }
 
 static uint64_t next_before(const struct page *page, uint64_t start)
@@ -186,10 +187,9 @@ static enum status read_page(struct server *server, const Holdfast__V1__ListAudi
 	if (page.max == 0 || page.max > AUDIT_PAGE_MAX)
 		page.max = AUDIT_PAGE_MAX;
 	page.response = response = new_response(page.max);
-	if (response)
-		response->head = read_head(server);
-	if (!response || !response->head)
+	if (!response)
 		return error_no_memory(err, "audit records");
+	TRY(read_head(server, &response->head, err));
 	page.end = response->head->sequence;
 	if (request->newest && request->before > 0 && request->before <= page.end)
 		page.end = request->before - 1;
@@ -207,14 +207,15 @@ static enum status read_page(struct server *server, const Holdfast__V1__ListAudi
 }
 
 /* Were records forgotten between the reading of the head and of them? */
-static bool was_pruned(struct server *server, const Holdfast__V1__ListAuditResponse *response)
+static enum status was_pruned(struct server *server, const Holdfast__V1__ListAuditResponse *response,
+			      bool *ret, struct error *err)
 {
-	Holdfast__V1__AuditHead *head = read_head(server);
-	bool was = head && head->first != response->head->first;
+	Holdfast__V1__AuditHead *head;
 
-	if (head)
-		holdfast__v1__audit_head__free_unpacked(head, NULL);
-	return was;
+	TRY(read_head(server, &head, err));
+	*ret = head->first != response->head->first;
+	holdfast__v1__audit_head__free_unpacked(head, NULL);
+	return STATUS_OK;
 }
 
 enum status audit_list(struct server *server, const Holdfast__V1__ListAuditRequest *request,
@@ -222,17 +223,16 @@ enum status audit_list(struct server *server, const Holdfast__V1__ListAuditReque
 {
 	enum { TRIES = 3 };
 	cleanup(release_response) Holdfast__V1__ListAuditResponse *response = NULL;
+	bool is_pruned = true;
 
 	if (request->after == UINT64_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "after: there is nothing after %" PRIu64,
 				 request->after);
-	for (int i = 0; i < TRIES; i++) {
-
+	for (int i = 0; i < TRIES && is_pruned; i++) {
 		release_response(&response);
 		response = NULL;
 		TRY(read_page(server, request, &response, err));
-		if (!was_pruned(server, response))
-			break;
+		TRY(was_pruned(server, response, &is_pruned, err));
 	}
 	*ret = TAKE_PTR(response);
 	return STATUS_OK;

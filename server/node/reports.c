@@ -204,12 +204,13 @@ static enum status apply_known(struct session *session, struct alloc_entry *entr
 }
 
 /* The end of an unknown allocation, reported during a session, is the answer to a late order. */
-static bool is_forgotten(struct session *session, const Holdfast__V1__AllocStatus *status,
-			 const struct alloc_entry *entry)
+static enum status is_forgotten(struct session *session, const Holdfast__V1__AllocStatus *status,
+				const struct alloc_entry *entry, bool *ret, struct error *err)
 {
 	bool has_ended = (int)status->client_status > CLIENT_RUNNING;
 
-	return (entry || !has_ended) && epoch_is_forgotten(session, entry, status);
+	*ret = false;
+	return entry || !has_ended ? epoch_is_forgotten(session, entry, status, ret, err) : STATUS_OK;
 }
 
 /* Has the node a claim for it that shows whose it is? */
@@ -251,13 +252,16 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 {
 	struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
 	struct reported_status reported = {.tasks = NULL};
+	bool is_unknown = false;
 	struct alloc alloc;
 	enum status st;
 
 	if (!entry && !id_is_uuid(status->alloc_id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the id of an allocation in a status is not a lower-case UUID");
-	if (!session->was_asked && is_forgotten(session, status, entry))
+	if (!session->was_asked)
+		TRY(is_forgotten(session, status, entry, &is_unknown, err));
+	if (is_unknown)
 		return epoch_doubt(session, status->alloc_id, err);
 	if (!entry) /* over and forgotten on both sides; or the report has it */
 		return STATUS_OK;
@@ -521,16 +525,21 @@ static enum status forgotten_work(struct session *session, const Holdfast__V1__S
 	for (size_t i = 0; i < hello->n_allocs && !*ret; i++) {
 		const Holdfast__V1__AllocStatus *status = hello->allocs[i];
 		struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
-		bool is_forgotten = epoch_is_forgotten(session, entry, status);
+		bool is_forgotten;
 
+		TRY(epoch_is_forgotten(session, entry, status, &is_forgotten, err));
 		if (!is_forgotten)
 			TRY(runs_without_claim(session, entry, status, &is_forgotten, err));
 		if (is_forgotten)
 			*ret = status->alloc_id;
 	}
-	for (size_t i = 0; i < hello->n_mounted && !*ret; i++)
-		if (!session_knows_claim(session, hello->mounted[i]->claim_id))
+	for (size_t i = 0; i < hello->n_mounted && !*ret; i++) {
+		struct claim_entry *claim;
+
+		TRY(session_find_claim(session, hello->mounted[i]->claim_id, &claim, err));
+		if (!claim)
 			*ret = hello->mounted[i]->claim_id;
+	}
 	return STATUS_OK;
 }
 

@@ -296,13 +296,6 @@ void session_end_message(struct session *session)
 	freed_ids_release(&session->freed);
 }
 
-bool session_knows_claim(struct session *session, const char *id)
-{
-	struct claim_entry *entry;
-
-	return session_find_claim(session, id, &entry, NULL) == STATUS_OK && entry;
-}
-
 bool session_is_greeted(const struct session *session)
 {
 	return session->boot_id[0] != '\0';

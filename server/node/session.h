@@ -126,9 +126,6 @@ void session_pay_search(struct session *session, uint64_t start_us);
 /** A message was handled: the next one sees the store as it is then. */
 void session_end_message(struct session *session);
 
-/** Does session_find_claim() find the claim? False also when the store cannot be read. */
-bool session_knows_claim(struct session *session, const char *id);
-
 /** Has it sent hello? */
 bool session_is_greeted(const struct session *session);
 

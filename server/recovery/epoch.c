@@ -163,18 +163,21 @@ enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, 
 
 /* --- work that the store does not know --- */
 
-bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
-			const Holdfast__V1__AllocStatus *reported)
+enum status epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
+			       const Holdfast__V1__AllocStatus *reported, bool *ret, struct error *err)
 {
-	if (!entry)
-		return true;
-	if (!str_eq(entry->alloc.node_id, session->node_id)) /* it is refused for that */
-		return false;
-	for (size_t i = 0; i < reported->n_published; i++)
-		if (reported->published[i]->claim_id[0] != '\0' &&
-		    !session_knows_claim(session, reported->published[i]->claim_id))
-			return true;
-	return false;
+	*ret = !entry;
+	if (!entry || !str_eq(entry->alloc.node_id, session->node_id)) /* the latter is refused for that */
+		return STATUS_OK;
+	for (size_t i = 0; i < reported->n_published && !*ret; i++) {
+		struct claim_entry *claim;
+
+		if (reported->published[i]->claim_id[0] == '\0')
+			continue;
+		TRY(session_find_claim(session, reported->published[i]->claim_id, &claim, err));
+		*ret = !claim;
+	}
+	return STATUS_OK;
 }
 
 bool epoch_may_grow(const struct alloc_entry *entry)

@@ -33,9 +33,9 @@ enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, 
 
 /** Does the session's node name an allocation of its own, or a published volume, of which the store knows
  * nothing? Then the store has lost history, or the node lies; either way it has to report.
- * @entry of that allocation; NULL: the store does not know it */
-bool epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
-			const Holdfast__V1__AllocStatus *reported);
+ * @entry of that allocation; NULL: the store does not know it. Errors as session_find_claim(). */
+enum status epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,
+			       const Holdfast__V1__AllocStatus *reported, bool *ret, struct error *err);
 
 /** Is @entry known only from the report of one node, while the ticket of @claim shows that its id is another
  * one's? Then the work of the other one goes on, though the server cannot stop it. */

@@ -121,6 +121,7 @@ enum {
 	CALLER_PART = 5,
 	ALL_PART = 3,
 	AHEAD_US = 1000000, /* so much of it at once */
+	READ_US = 250000,   /* after so long, a read asks etcd nothing more */
 };
 
 struct reader {
@@ -143,6 +144,13 @@ static enum status reader_begin(struct server *server, struct reader *reader, st
 			 "history is read from etcd too often, or etcd is slow: one caller has 1/%d of the "
 			 "server's time for it, all have 1/%d; ask again in a second",
 			 CALLER_PART, ALL_PART);
+}
+
+static enum status reader_check(const struct server *server, const struct reader *reader, struct error *err)
+{
+	if (!server->lead || clock_monotonic_us() - reader->start_us < READ_US)
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAVAILABLE, 0, "etcd does not answer in time");
 }
 
 static void reader_end(struct server *server, const struct reader *reader)
@@ -218,7 +226,7 @@ static enum status list(struct server *server, const struct volume_entry *volume
 	if (!ring)
 		return error_no_memory(err, "a freed claim");
 	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
-	status = kv_range_briefly(server->kv, prefix, on_listed, &listing, err);
+	status = kv_range(server->kv, prefix, on_listed, &listing, err);
 	if (status != STATUS_OK || listing.status != STATUS_OK)
 		return status == STATUS_OK ? listing.status : status;
 	n = listing.n < CLAIM_HISTORY_MAX ? listing.n : CLAIM_HISTORY_MAX;
@@ -261,7 +269,10 @@ enum status freed_of_alloc(struct server *server, const struct alloc_entry *allo
 
 		for (uint32_t k = 0; k < i; k++)
 			is_repeated = is_repeated || str_eq(of->volumes[k].source, of->volumes[i].source);
-		if (volume && !is_repeated)
+		if (!volume || is_repeated)
+			continue;
+		status = reader_check(server, &reader, err);
+		if (status == STATUS_OK)
 			status = list(server, volume, alloc, ret, err);
 	}
 	reader_end(server, &reader);
@@ -421,7 +432,7 @@ static void prune(struct server *server, struct volume_entry *volume)
 
 	volume->n_freed = 0;
 	(void)str_join(prefix, sizeof(prefix), PREFIX_FREED, volume->namespace, "/", volume->id, "/");
-	if (!claims || kv_range_briefly(server->kv, prefix, on_prunable, &pruning, NULL) != STATUS_OK)
+	if (!claims || kv_range(server->kv, prefix, on_prunable, &pruning, NULL) != STATUS_OK)
 		return;
 	for (size_t i = 0; i < pruning.n && i + CLAIM_HISTORY_MAX < pruning.n_all; i++)
 		if (!state_claim(&server->state, claims[i].id))

@@ -2863,6 +2863,29 @@ TEST_ON(a_caller_cannot_keep_the_server_from_others_while_etcd_is_silent, struct
 	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
 }
 
+/* A node in another boot is looked for in history. */
+TEST_ON(a_read_that_etcd_does_not_answer_is_given_up_by_the_server, struct servers, s, setup_patient,
+	teardown_servers)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	cleanup_pb ProtobufCMessage *message = NULL;
+	struct fake_node *n2 = &s->f.n2;
+	struct error err = {0};
+
+	(void)await_leader(s, -1);
+	take_db(s);
+	fake_node_disconnect(n2);
+	stop_process(s->etcd->pids[0]);
+	fake_node_connect(n2, "n2", BOOT_2, NULL, 0);
+	assert_int_equal(n2->closed_status, STATUS_UNAVAILABLE);
+	assert_contains(n2->closed_message, "etcd does not answer in time");
+	assert_error(call(&s->f.operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+			  &message, &err),
+		     STATUS_UNAVAILABLE, err, "etcd does not answer in time");
+	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
+	WAIT_UNTIL((fake_node_connect(n2, "n2", BOOT_2, NULL, 0), n2->welcomed));
+}
+
 static int setup_one_with_tokens(void **state)
 {
 	return setup_leased(state, 1, true, LONG_LEASE_S);
