@@ -675,7 +675,7 @@ static enum status show_attest(const Holdfast__V1__AttestNodeRequest *request,
 		print_text(stdout, answer->bypassed);
 	if (answer->n_claims == 0) {
 		print_line("no claim of node %s is freed by it now; it counts %s", request->id,
-			   request->valid_ms > 0 ? "for those that are released while it is valid"
+			   request->valid_ms > 0 ? "for those whose work is stopped while it is valid"
 						 : "as proof that the node holds none of these volumes "
 						   "since the restore");
 		return STATUS_OK;

@@ -45,12 +45,11 @@ typedef Holdfast__V1__Attestation attestation;
 /* An operator's attestation: its author, node and reason. */
 struct word {
 	struct server *server;
-	const struct rpc_call *call; /* NULL: given before, applied now */
-	const char *what;	     /* "Nodes.Attest" */
+	const struct rpc_call *call;
+	const char *what; /* "Nodes.Attest" */
 	struct node_entry *node;
-	bool is_lasting;    /* work that continues is not meant now, but when it has ended */
-	bool is_for_absent; /* refused if the node is connected, in any state of its work */
-	const char *field;  /* that the reason came in */
+	bool is_lasting;   /* work that continues is not meant now, but when it has ended */
+	const char *field; /* that the reason came in */
 	const char *reason;
 	char detail[EVIDENCE_DETAIL_MAX + 1]; /* "NAME: reason" */
 };
@@ -77,19 +76,17 @@ static enum status check_node_part(const struct word *word, const struct claim *
 {
 	const struct alloc_entry *alloc = state_alloc_of(&word->server->state, claim);
 
-	if (word->is_for_absent && node_is_connected(word->node))
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s is connected and can give its own receipt; an attestation is for "
-				 "nodes that cannot answer",
-				 word->node->id);
+	if (attest_is_answered(word->node, claim))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is connected and gives its own receipt for volume %s after "
+			"holdfast alloc stop %s; an attestation is for nodes that cannot answer. If "
+			"the plugin never releases it: holdfast volume detach %s %s --without-plugin "
+			"REASON",
+			word->node->id, claim->volume_id, claim->allocation_id, claim->volume_id,
+			word->node->id);
 	if (claim->state >= CLAIM_UNPUBLISHING)
 		return STATUS_OK;
-	if (node_is_connected(word->node))
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s is connected and can give its own receipt for volume %s; stop "
-				 "allocation %s: holdfast alloc stop %s",
-				 word->node->id, claim->volume_id, claim->allocation_id,
-				 claim->allocation_id);
 	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && alloc->alloc.desired_status != DESIRED_STOP)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "allocation %s is still to run; stop it first: holdfast alloc stop %s",
@@ -195,10 +192,8 @@ static enum status add_volume(const struct word *word, const struct volume_entry
 
 static enum status free_meant(const struct word *word, const struct meant *meant, struct error *err)
 {
-	const struct attest_said attested = {.call = word->call,
-					     .what = word->what,
-					     .detail = word->detail,
-					     .why = word->call ? word->reason : word->detail};
+	const struct attest_said attested = {
+		.call = word->call, .what = word->what, .detail = word->detail, .why = word->reason};
 
 	for (size_t i = 0; i < meant->n; i++) {
 		struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
@@ -217,7 +212,6 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 			    .call = call,
 			    .what = what,
 			    .node = node,
-			    .is_for_absent = true,
 			    .field = "attest_reason",
 			    .reason = reason};
 	cleanup(release_meant) struct meant meant = {0};
@@ -342,10 +336,21 @@ static void on_answer(struct server *server, void *userdata)
 	rpc_call_reply(answer->call, &response->base);
 }
 
-/* Refuses an attestation that changes nothing: it names another node or volume, or comes too early. */
+/* Refuses an attestation that changes nothing: it names another node or volume, or comes too early; and one
+ * for claims that a connected node will release itself. */
 static enum status check_effect(const struct word *word, const attest_request *request,
 				const struct meant *meant, struct error *err)
 {
+	if (request->valid_ms > 0 && node_is_connected(word->node))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is connected: an attestation about what it releases later is for "
+				 "nodes that cannot answer",
+				 word->node->id);
+	if (meant->n == 0 && word->node->is_unreported && node_is_connected(word->node))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is connected and reports what it holds: wait for its report, "
+				 "holdfast node status %s",
+				 word->node->id, word->node->id);
 	if (meant->n > 0 || request->valid_ms > 0 || word->node->is_unreported ||
 	    replaced_has(word->server, word->node->id))
 		return STATUS_OK;

@@ -6,10 +6,9 @@
  * plugin is gone. It is recorded in addition to the evidence about the node.
  *
  * An attestation names volumes of one node in its current boot, with a reason, and is stored as a record.
- * It is proof for this epoch (see epoch.h). If it has a validity, it also covers claims of those volumes that
- * come into unpublishing until then and that the node does not release by itself. It never counts for work
- * that may still run: unless the claim is being released, the node must be away and the allocation must
- * have been ordered to stop, or be gone. An attestation with a validity waits for the end of such work. */
+ * It is proof for this epoch (see epoch.h). The node must be away, and the allocation must have been ordered
+ * to stop, or be gone. An attestation with a validity waits for that order, and is over when the node
+ * connects in the same boot. */
 
 #include "base/error.h"
 #include "state/state.h"

@@ -165,6 +165,31 @@ void attest_forget_node(struct server *server, struct change *change, const stru
 		change_delete_record(change, entry->key);
 }
 
+enum status attest_disprove(struct server *server, const char *node_id, const char *boot_id,
+			    struct error *err)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *next, *entry = first_record(server, node_id, prefix);
+	int64_t now_ms = entry ? clock_realtime_ms() : 0;
+
+	for (; entry; entry = next) {
+		attestation ended = *(const attestation *)(const void *)entry->record.message;
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		next = next_record(entry, prefix);
+		if (ended.expires_at_ms <= now_ms || !str_eq(ended.boot_id, boot_id))
+			continue;
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node_id, .op = "attest"},
+			"the attestation of %s is over: it covered what a node releases later that was taken "
+			"for gone, and the node has connected",
+			ended.by);
+		ended.expires_at_ms = 0;
+		change_put_record(&change, entry->key, &ended.base);
+		TRY(change_commit(server, &change, NULL, NULL, err));
+	}
+	return STATUS_OK;
+}
+
 enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
 			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err)
 {
@@ -198,6 +223,11 @@ bool attest_is_at_provider(const struct claim *claim)
 	return claim->state == CLAIM_NODE_DETACHED && claim->attach != ATTACH_NONE;
 }
 
+bool attest_is_answered(const struct node_entry *node, const struct claim *claim)
+{
+	return node_is_connected(node) && !claim->other_machine;
+}
+
 enum status attest_free_claim(const struct attest_said *said, change_done_fn *freed,
 			      struct claim_entry *entry, struct error *err)
 {
@@ -219,13 +249,13 @@ enum status attest_free_claim(const struct attest_said *said, change_done_fn *fr
 
 bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed)
 {
-	bool node_does_it = node_is_connected(entry->node) && entry->claim.attempts == 0;
 	const attestation *record;
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	const struct attest_said said = {.what = "Nodes.Attest", .detail = detail, .why = detail};
 	struct error err;
 
-	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
+	if (entry->claim.state > CLAIM_UNPUBLISHING || attest_is_answered(entry->node, &entry->claim) ||
+	    (entry->claim.state < CLAIM_UNPUBLISHING && claims_may_run(server, &entry->claim)))
 		return false;
 	record = attest_record_valid(server, entry);
 	if (!record || attest_check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)

@@ -44,6 +44,9 @@ enum status attest_record_stage(struct server *server, struct change *change,
 /** Is it the provider that is attested to have released the claim, as its node has? */
 bool attest_is_at_provider(const struct claim *claim);
 
+/** Is the machine that has the claim connected as @node? It gives its own receipt. */
+bool attest_is_answered(const struct node_entry *node, const struct claim *claim);
+
 /* The attestation that frees claims. */
 struct attest_said {
 	const struct rpc_call *call; /* NULL: given before, applied now */
@@ -56,12 +59,18 @@ struct attest_said {
 enum status attest_free_claim(const struct attest_said *said, change_done_fn *freed,
 			      struct claim_entry *entry, struct error *err);
 
-/** Frees the claim, which is unpublishing, if a valid attestation covers it and the node is away or has
- * failed to release it. Must be called whenever the claim is driven. True: it was freed; @freed as above. */
+/** Frees the claim, whose work is over or ordered to stop, if a valid attestation covers it and the node is
+ * away. Must be
+ * called whenever the claim is driven. True: it was freed; @freed as above. */
 bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed);
 
 /** Was it attested, since the last restore, that @node has released @volume? */
 bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
+
+/** Ends the attestations that cover what the node releases later: it has connected in the boot that they are
+ * about, so it was not gone. */
+enum status attest_disprove(struct server *server, const char *node_id, const char *boot_id,
+			    struct error *err);
 
 /** Must the record be kept at any age, because its node has not reported yet? */
 bool attest_is_needed(struct server *server, const Holdfast__V1__Attestation *record);

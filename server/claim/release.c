@@ -532,6 +532,17 @@ static void note_claim(struct server *server, const struct claim *claim)
 		drive_siblings(server, claim, entry->volume);
 }
 
+/* Work that is ordered to stop on a node that is away. */
+static void note_alloc(struct server *server, const struct alloc *alloc)
+{
+	struct alloc_entry *entry = state_alloc(&server->state, alloc->id);
+	struct claim_entry *claim;
+
+	if (entry && alloc->desired_status == DESIRED_STOP)
+		LIST_FOREACH (claim, &entry->claims, of_alloc)
+			(void)attest_apply(server, claim, release_freed);
+}
+
 void release_note_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)
 {
 	if (!server->releases)
@@ -539,6 +550,8 @@ void release_note_durable(struct server *server, struct change_object *objects, 
 	for (size_t i = 0; i < n; i++) {
 		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion)
 			note_claim(server, objects[i].value);
+		if (objects[i].kind == OBJECT_ALLOC && !objects[i].is_deletion)
+			note_alloc(server, objects[i].value);
 		if (objects[i].kind == OBJECT_NODE_PLUGIN)
 			push_stuck(server,
 				   ((const struct plugin_instance *)objects[i].value)->plugin.plugin_id);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "claim/held_twice.h"
 #include "claim/release.h"
@@ -981,6 +982,7 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 		node->node.last_seen_ms = clock_realtime_ms(); /* it runs, also if it is refused below */
 		TRY(check_rival(session, node, hello->boot_id, err));
 		TRY(check_boot(session, node, hello, err));
+		TRY(attest_disprove(session->server, node->id, hello->boot_id, err));
 	}
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
 	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);

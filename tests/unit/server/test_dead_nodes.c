@@ -196,21 +196,6 @@ CLUSTER_TEST(an_attestation_takes_the_allocations_that_hold_no_claim)
 	UNTIL(f, f->n2.runs == 1);
 }
 
-CLUSTER_TEST(an_attestation_about_a_connected_node_ends_no_allocation)
-{
-	struct submission s;
-	char plain[UUID_TEXT_SIZE];
-
-	take_volume(f);
-	run_plain_job(f, &s, 2);
-	UNTIL(f, f->n2.runs == 1 && !str_eq(f->n1.last_run, ALLOC_1));
-	(void)str_copy(plain, sizeof(plain), f->n1.last_run);
-	assert_int_equal(attest(f, "n1", NULL, "for later", 3600 * 1000, false, NULL, NULL), STATUS_OK);
-	settle(f);
-	assert_false(alloc_is_client_terminal(&state_alloc(&f->server->state, plain)->alloc));
-	assert_false(alloc_is_client_terminal(&state_alloc(&f->server->state, ALLOC_1)->alloc));
-}
-
 /* --- a server that starts again looks for lost nodes of which a volume or its holder wants a fence --- */
 
 static Holdfast__V1__OnNodeLoss fence =

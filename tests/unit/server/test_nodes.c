@@ -1317,93 +1317,86 @@ CLUSTER_TEST(work_without_an_order_to_end_is_not_given_away)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-CLUSTER_TEST(a_release_that_hangs_on_a_connected_node_can_be_attested)
+CLUSTER_TEST(a_release_that_hangs_is_attested_once_the_node_is_away)
 {
+	struct error err;
+
 	take_volume(f);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	assert_error(attest(f, "n1", NULL, "the filer fenced it", 0, false, NULL, &err),
+		     STATUS_FAILED_PRECONDITION, err, "--without-plugin");
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	lose(f, &f->n1);
 	assert_int_equal(attest(f, "n1", NULL, "the filer fenced it", 0, false, NULL, NULL), STATUS_OK);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-CLUSTER_TEST(a_timed_attestation_frees_claims_the_node_fails_to_release)
+CLUSTER_TEST(a_timed_attestation_frees_what_is_stopped_while_the_node_is_away)
 {
 	cleanup_pb Holdfast__V1__AttestNodeResponse *attested = NULL;
-	struct claim claim;
+	struct error err;
 
 	take_volume(f);
-	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, &attested, NULL), STATUS_OK);
+	assert_error(attest(f, "n1", NULL, "switched off", 60000, false, NULL, &err),
+		     STATUS_FAILED_PRECONDITION, err, "n1 is connected");
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "switched off", 60000, false, &attested, NULL), STATUS_OK);
 	assert_int_equal(attested->n_claims, 0); /* work that continues is not given away */
 	assert_true(attested->attestation->expires_at_ms >= attested->attestation->create_time_ms + 60000);
-	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_OPERATOR);
+	assert_string_equal(claim_of(f, ALLOC_1).evidence_detail, "operator/dev: switched off");
+}
+
+/* It was not switched off: it writes, and its connection may break at any time. */
+CLUSTER_TEST(a_timed_attestation_is_over_when_its_node_connects)
+{
+	take_volume(f);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "switched off", 60000, false, NULL, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	restart(f);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
-	release_alloc(f, &f->n1, ALLOC_1);
-	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
-	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, NULL), STATUS_OK);
-	fake_node_send_alloc(&f->n2, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__FAILED);
-	UNTIL(f, f->n2.releases == 1);
-	settle(f);
-	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING); /* the node may do it itself */
-	claim = claim_of(f, ALLOC_2);
-	fake_node_send_failed(&f->n2, &claim, STATUS_INTERNAL, "busy");
-	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);			   /* upon the next try */
-	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT); /* the node was able to */
-	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
-	assert_string_equal(claim_of(f, ALLOC_2).evidence_detail, "operator/dev: maintenance");
-}
-
-/* Allocation 2 on n1, whose release the node fails twice: a word that counts frees it at the second try. */
-static void fail_release_twice(struct fixture *f)
-{
-	struct claim claim;
-	int releases;
-
-	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, NULL), STATUS_OK);
-	releases = f->n1.releases;
-	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__FAILED);
-	UNTIL(f, f->n1.releases == releases + 1);
-	claim = claim_of(f, ALLOC_2);
-	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "busy");
-	UNTIL(f, f->n1.releases == releases + 2 || state_of(f, ALLOC_2) == CLAIM_FREED);
 }
 
 CLUSTER_TEST(a_word_about_one_boot_frees_nothing_of_the_next)
 {
 	take_volume(f);
-	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
 	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "switched off", 60000, false, NULL, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
-	fail_release_twice(f);
-	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
+	take_claim(f, &f->n1, "db", ALLOC_2);
 	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
 	settle(f);
-	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
 /* It was given before the setting was. */
 CLUSTER_TEST(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names)
 {
 	take_volume(f);
-	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
-	release_alloc(f, &f->n1, ALLOC_1);
-	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "switched off", 60000, false, NULL, NULL), STATUS_OK);
 	(void)str_copy(f->server->config.attest_forbidden[0], PLUGIN_ID_MAX + 1, "native");
-	fail_release_twice(f);
-	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
-	f->server->config.attest_forbidden[0][0] = '\0';
-	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED); /* it was that alone */
-	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
 CLUSTER_TEST(about_a_node_as_many_words_are_kept_as_may_be_and_no_more)
 {
 	take_volume(f);
+	lose(f, &f->n1);
+	lose(f, &f->n2);
 	for (int i = 0; i < ATTEST_RECORDS_MAX; i++)
 		assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
 	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL),
@@ -1413,18 +1406,13 @@ CLUSTER_TEST(about_a_node_as_many_words_are_kept_as_may_be_and_no_more)
 
 CLUSTER_TEST(a_word_that_has_expired_frees_nothing)
 {
-	struct claim claim;
-
 	take_volume(f);
-	claim = claim_of(f, ALLOC_1);
-	assert_int_equal(attest(f, "n1", NULL, "maintenance", 1, false, NULL, NULL), STATUS_OK);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "switched off", 1, false, NULL, NULL), STATUS_OK);
 	settle(f);
-	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
-	UNTIL(f, f->n1.releases == 1);
-	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "busy");
-	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
-	UNTIL(f, f->n1.releases == 2); /* the node is asked again */
-	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
 CLUSTER_TEST(no_word_is_taken_for_plugins_that_the_configuration_names)
