@@ -67,8 +67,8 @@ static bool set_serial(X509 *cert)
 
 static bool set_name(X509_NAME *name, const char *common_name)
 {
-	return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)PKI_ORGANISATION,
-					  -1, -1, 0) == 1 &&
+	return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)"Holdfast", -1, -1,
+					  0) == 1 &&
 	       X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1,
 					  -1, 0) == 1;
 }
@@ -368,16 +368,6 @@ static enum status check_outlived(const X509 *cert, const X509 *ca, const char *
 		ca_path, clock_format(tls_cert_expires_ms(ca), text));
 }
 
-/* When a certificate of @ca begins that is issued at @issued_s, after @after_s. It counts as issued when it
- * begins, if the CA is not one of pki_make_ca(): it must not begin before a revocation then. */
-static int64_t begin_s(const X509 *ca, int64_t issued_s, int64_t after_s)
-{
-	int64_t dated_back_s = issued_s - PKI_SKEW_S;
-
-	return dated_back_s > after_s || tls_name_is_own(X509_get_subject_name(ca)) ? dated_back_s
-										    : after_s + 1;
-}
-
 /* The one way by which a certificate is issued: certifies @key for @request.
  * @ret owned by the caller, X509_free() */
 static enum status issue(X509 *ca_cert, EVP_PKEY *ca_key, const char *ca_path,
@@ -398,7 +388,7 @@ static enum status issue(X509 *ca_cert, EVP_PKEY *ca_key, const char *ca_path,
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the CA %s has expired: it can sign nothing; make a new CA", ca_path);
 	ERR_clear_error();
-	cert = cert_new(key, request->common_name, begin_s(ca_cert, issued_s, after_s), issued_s + life_s);
+	cert = cert_new(key, request->common_name, issued_s - PKI_SKEW_S, issued_s + life_s);
 	if (!cert)
 		return openssl_error("make a certificate for", request->uri, err);
 	TRY(check_outlived(cert, ca_cert, ca_path, err));

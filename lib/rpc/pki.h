@@ -13,10 +13,8 @@ enum {
 	PKI_DAYS_MAX = 36500,
 	PKI_CLUSTER_SIZE = 62, /* with " CA" it is a common name */
 	PKI_HOST_SIZE = 256,
-	PKI_SKEW_S = 300, /* clocks of machines differ: certificates of such a CA are dated back by this */
+	PKI_SKEW_S = 300, /* clocks of machines differ: certificates are dated back by this */
 };
-
-#define PKI_ORGANISATION "Holdfast" /* in the subject of such a CA */
 
 struct pki_cert_request {
 	const char *uri;	      /* "holdfast://CLUSTER/node/NAME" */

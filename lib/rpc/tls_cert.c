@@ -68,22 +68,11 @@ int64_t tls_cert_expires_ms(const X509 *cert)
 	return time_ms(X509_get0_notAfter(cert));
 }
 
-bool tls_name_is_own(X509_NAME *name)
-{
-	char text[sizeof(PKI_ORGANISATION)];
-
-	return X509_NAME_get_text_by_NID(name, NID_organizationName, text, sizeof(text)) ==
-		       (int)strlen(PKI_ORGANISATION) &&
-	       strcmp(text, PKI_ORGANISATION) == 0;
-}
-
 int64_t tls_cert_issued_ms(const X509 *cert)
 {
 	int64_t valid_ms = time_ms(X509_get0_notBefore(cert));
 
-	if (valid_ms > 0 && tls_name_is_own(X509_get_issuer_name(cert)))
-		valid_ms += (int64_t)PKI_SKEW_S * 1000;
-	return valid_ms;
+	return valid_ms > 0 ? valid_ms + (int64_t)PKI_SKEW_S * 1000 : 0;
 }
 
 void tls_cert_serial(const X509 *cert, char serial[static RPC_SERIAL_SIZE])

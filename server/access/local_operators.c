@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "access/local_operators.h"
 
+#include "access/revocations.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -42,7 +43,8 @@ enum status local_operators_name(const struct local_operators *operators, const 
 	for (size_t i = 0; i < operators->n; i++) {
 		if (operators->list[i].uid != peer->uid)
 			continue;
-		peer->issued_ms = clock_realtime_ms(); /* a revocation of this identity ends it */
+		/* a revocation of this identity ends it, and those to come are good */
+		peer->issued_ms = clock_realtime_ms() + REVOCATION_AHEAD_MS;
 		(void)str_format(peer->uri, sizeof(peer->uri), "holdfast://%s/operator/%s", cluster,
 				 operators->list[i].name);
 		return STATUS_OK;

@@ -56,7 +56,14 @@ int64_t revocation_cutoff_ms(struct server *server, const char *identity)
 {
 	const Revocation *found = find(server, PREFIX_IDENTITY, identity);
 
-	return found ? found->revoked_at_ms : 0;
+	if (!found)
+		return 0;
+	return found->covers_until_ms > 0 ? found->covers_until_ms : found->revoked_at_ms;
+}
+
+int64_t revocation_cutoff_of(struct server *server, const char *uri)
+{
+	return revocation_cutoff_ms(server, identity_of(server, uri));
 }
 
 enum status revocation_check(struct server *server, const struct rpc_peer *peer, struct error *err)
@@ -66,7 +73,7 @@ enum status revocation_check(struct server *server, const struct rpc_peer *peer,
 	const char *serial = peer->serial[0] != '\0' ? peer->serial : "(serial not known)";
 	char at[CLOCK_TEXT_SIZE];
 
-	if (!found || peer->issued_ms > found->revoked_at_ms)
+	if (!found || peer->issued_ms > revocation_cutoff_ms(server, identity))
 		found = find(server, PREFIX_SERIAL, peer->serial);
 	if (!found)
 		found = find(server, PREFIX_SERIAL, peer->renewed_serial);
@@ -74,11 +81,13 @@ enum status revocation_check(struct server *server, const struct rpc_peer *peer,
 		return STATUS_OK;
 	if (found->serial[0] != '\0')
 		serial = found->serial;
-	return error_set(err, STATUS_UNAUTHENTICATED, 0,
-			 "certificate %s of %s was revoked at %s by %s%s%s; another "
-			 "certificate is needed (for an operator: holdfast operator cert revoked)",
-			 serial, identity ? identity : peer->uri, clock_format(found->revoked_at_ms, at),
-			 found->who, found->reason[0] != '\0' ? ": " : "", found->reason);
+	return error_set(
+		err, STATUS_UNAUTHENTICATED, 0,
+		"certificate %s of %s was revoked at %s by %s%s%s; another certificate is needed, of "
+		"this server or made 5 minutes later (for an operator: holdfast operator cert "
+		"revoked)",
+		serial, identity ? identity : peer->uri, clock_format(found->revoked_at_ms, at), found->who,
+		found->reason[0] != '\0' ? ": " : "", found->reason);
 }
 
 enum status revocation_check_own(struct server *server, struct error *err)
@@ -267,6 +276,18 @@ static enum status stage(struct server *server, struct change *change, const cha
 	return STATUS_OK;
 }
 
+/* Of @identity, NULL for one certificate. Never less than an earlier one: the clock may have been set back.
+ */
+static void cover(struct server *server, const char *identity, Revocation *revocation)
+{
+	revocation->revoked_at_ms = clock_realtime_ms();
+	if (!identity)
+		return;
+	revocation->covers_until_ms = revocation->revoked_at_ms + REVOCATION_AHEAD_MS;
+	if (revocation->covers_until_ms < revocation_cutoff_ms(server, identity))
+		revocation->covers_until_ms = revocation_cutoff_ms(server, identity);
+}
+
 enum status revocation_stage(struct server *server, struct change *change, const struct rpc_call *call,
 			     const char *identity, const char *reason, struct error *err)
 {
@@ -282,7 +303,7 @@ enum status revocation_stage(struct server *server, struct change *change, const
 	revocation.identity = name;
 	revocation.reason = text;
 	revocation.who = access_who(server, call, who);
-	revocation.revoked_at_ms = clock_realtime_ms();
+	cover(server, name, &revocation);
 	revocation.ends_at_ms = server->trust_ends_at_ms;
 	return stage(server, change, key, &revocation, err);
 }
@@ -380,7 +401,7 @@ static enum status handle_revoke(struct server *server, struct rpc_call *call,
 	revocation.ends_at_ms =
 		serial[0] != '\0' && request->ends_at_ms > 0 ? request->ends_at_ms : server->trust_ends_at_ms;
 	revocation.who = access_who(server, call, who);
-	revocation.revoked_at_ms = clock_realtime_ms();
+	cover(server, serial[0] != '\0' ? NULL : request->identity, &revocation);
 	TRY(stage(server, &change, key, &revocation, err));
 	(void)str_format(object, sizeof(object), "%s %s",
 			 serial[0] != '\0' ? "certificate" : "certificates of",

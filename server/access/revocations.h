@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Revoked certificates: single ones by serial number, and all of an identity that were issued before a
- * moment.
+/* Revoked certificates: single ones by serial number, and all of an identity that are valid at a moment.
+ *
+ * A certificate begins PKI_SKEW_S before it is issued. One that was issued by a clock ahead of this server's
+ * may be valid: it is covered, too. So what counts as issued up to REVOCATION_AHEAD_MS later is revoked; the
+ * server issues the next one as of after that. The second that is missing lets this one be valid at once.
  *
  * The list is in the store, so every server has it. A new entry ends the calls, streams and sessions of the
  * certificates that it covers in the next turn of the loop, on each server; a revoked token ends its own.
@@ -11,6 +14,7 @@
 
 #include "base/error.h"
 #include "rpc/peer.h"
+#include "rpc/pki.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "store/kv.h"
@@ -26,6 +30,7 @@ enum {
 	REVOCATIONS_WARN = REVOCATIONS_MAX / 4 * 3,
 	REVOCATIONS_WARNING_SIZE = 512,
 	REVOCATION_REASON_MAX = 255,
+	REVOCATION_AHEAD_MS = (PKI_SKEW_S - 1) * 1000,
 };
 
 /** STATUS_UNAUTHENTICATED with who revoked the certificate of @peer and when. */
@@ -37,7 +42,7 @@ enum status revocation_check_call(struct server *server, const struct rpc_call *
 /** The same of the certificate that this server serves with. */
 enum status revocation_check_own(struct server *server, struct error *err);
 
-/** Stage the revocation of every certificate of @identity ("node/NAME") that is issued up to now.
+/** Stage the revocation of every certificate of @identity ("node/NAME") that is valid now.
  * STATUS_RESOURCE_EXHAUSTED above REVOCATIONS_MAX. */
 enum status revocation_stage(struct server *server, struct change *change, const struct rpc_call *call,
 			     const char *identity, const char *reason, struct error *err);
@@ -48,8 +53,10 @@ size_t revocations_count(struct server *server);
 /** Writes a warning if the list has REVOCATIONS_WARN entries or more; false: it has fewer. */
 bool revocations_warning(struct server *server, char ret[static REVOCATIONS_WARNING_SIZE]);
 
-/** Since when certificates of @identity are good again, in ms; 0: always. */
+/** Certificates of @identity are good again if they count as issued after this, in ms; 0: always. */
 int64_t revocation_cutoff_ms(struct server *server, const char *identity);
+/** The same of the identity in @uri. */
+int64_t revocation_cutoff_of(struct server *server, const char *uri);
 
 /** Ends the calls and streams that revocation_check_call() would refuse, and those of revoked tokens. */
 void revocations_end(struct server *server);

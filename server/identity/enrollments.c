@@ -30,6 +30,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/random.h>
 
 #define WHAT "Nodes.Enroll"
@@ -143,8 +144,8 @@ size_t enrollments_ending(struct server *server)
 	return n;
 }
 
-/* Revocations find a line by its maker and its time, which is after each earlier revocation even if the clock
- * went back. A line ends with the token that made it. */
+/* Revocations find a line by its maker, its holder and its time, which is after all that they have covered.
+ * A line ends with the token that made it. */
 static enum status note_maker(struct server *server, const struct rpc_call *call, const struct who *who,
 			      Stored *stored, struct error *err)
 {
@@ -153,10 +154,8 @@ static enum status note_maker(struct server *server, const struct rpc_call *call
 	int64_t cutoff_ms;
 
 	TRY(access_caller(server, call, &caller, err));
-	cutoff_ms = revocation_cutoff_ms(server, who->identity);
-	stored->made_at_ms = clock_realtime_ms();
-	if (stored->made_at_ms <= cutoff_ms)
-		stored->made_at_ms = cutoff_ms + 1;
+	cutoff_ms = MAX(revocation_cutoff_ms(server, who->identity), revocation_cutoff_of(server, peer->uri));
+	stored->made_at_ms = MAX(clock_realtime_ms(), cutoff_ms + 1);
 	stored->maker_uri = (char *)(uintptr_t)peer->uri;
 	stored->maker_serial = (char *)(uintptr_t)peer->serial;
 	stored->ca_changes = outlived_changes(server, peer);

@@ -25,12 +25,15 @@ static const ProtobufCServiceDescriptor *const descriptors[] = {
 	&holdfast__v1__fences__descriptor,
 };
 
+int64_t callers_after_ms;
+
 static unsigned int n_certificates;
 
 static void issue(struct fixture *f, const char *uri, char *cert, char *key)
 {
 	char ca[PATH_MAX], ca_key[PATH_MAX];
-	const struct pki_cert_request request = {.uri = uri, .common_name = "caller", .days = 1};
+	const struct pki_cert_request request = {
+		.uri = uri, .common_name = "caller", .days = 1, .after_ms = callers_after_ms};
 
 	n_certificates++;
 	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);

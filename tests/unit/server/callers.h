@@ -13,6 +13,9 @@ struct caller_client {
 };
 
 /** A client that shows @uri (NULL: no certificate) and @token (NULL: none). */
+/** Certificates that are made from here on count as issued after this, in ms; 0: now. */
+extern int64_t callers_after_ms;
+
 void caller_init(struct caller_client *caller, struct fixture *f, const char *uri, const char *token);
 
 /* Certificates that every method must refuse. */
