@@ -49,8 +49,8 @@ json_t *container_of_network(const struct settings *settings,
  * @before       only those that were made before this container; NULL: all */
 json_t *container_filters(const struct settings *settings, bool only_at_rest, const char *before);
 
-/** Returns whether a container may run: it is in another state than those in which none does. False also if its
- * name does not fit its labels: the labels are those of its image.
+/** Returns whether a container may run: not if its state is one of a container at rest, nor if its name does
+ * not fit its labels: those are of its image.
  * @listed of the answer of GET /containers/json */
 bool container_may_run(const json_t *listed);
 

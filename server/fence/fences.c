@@ -1176,7 +1176,7 @@ enum status fences_begin(struct server *server, const struct node_entry *node, c
 	Fence fence;
 
 	if (plugin_id[0] != '\0')
-		TRY(check_network(server, node, plugin_id, node->node.boot_id, &clients, err));
+		TRY(check_network(server, node, plugin_id, fences_boot(&node->node), &clients, err));
 	begin_fence(server, node, clients, "server", reason, &fence);
 	fence.automatic = true;
 	stage(&change, &fence);
@@ -1474,7 +1474,7 @@ enum status fences_check_network(struct server *server, const struct node_entry 
 {
 	const Clients *clients;
 
-	return check_network(server, node, plugin_id, node->node.boot_id, &clients, err);
+	return check_network(server, node, plugin_id, fences_boot(&node->node), &clients, err);
 }
 
 enum status fences_new(struct server *server, struct fences **ret, struct error *err)

@@ -708,6 +708,22 @@ WORLD_TEST(a_node_whose_identify_was_taken_back_is_not_fenced_by_the_other_machi
 	assert_true(!fence_of(f) || str_eq(fence_of(f)->boot_id, BOOT_1));
 }
 
+WORLD_TEST(a_lost_node_whose_identify_was_taken_back_is_fenced_by_its_own_addresses)
+{
+	struct error err = {0};
+
+	show_machine(f);
+	identify_there_and_back(f);
+	assert_succeeds(
+		fences_check_network(f->server, state_node(&f->server->state, "n1"), CSI_PLUGIN, &err), err);
+	assert_succeeds(
+		fences_begin(f->server, state_node(&f->server->state, "n1"), CSI_PLUGIN, "lost", &err), err);
+	assert_string_equal(fence_of(f)->boot_id, BOOT_1);
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced(f));
+	assert_false(model_plugin_is_fenced(&f->plugin, CIDR_9));
+}
+
 /* The fence that the server has forgotten may be of a later boot of the first machine, which has not come
  * yet. A person ends it. */
 WORLD_TEST(after_a_restore_a_fence_waits_for_its_own_machine)
