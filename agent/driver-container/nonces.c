@@ -24,13 +24,13 @@ enum {
 	HEX_SIZE = 2 * ORDER_NONCE_SIZE + 1,
 	FOR_SIZE = 16,
 	FOR_HEX_SIZE = 2 * FOR_SIZE + 1,
-	LINES_MAX = 120000,	      /* of the file: then it is rewritten */
-	ENDS_MIN = 8192,	      /* places that orders leave to ends */
-	RESERVE = ENDS_MIN * 86,      /* bytes for the ends of as many tasks */
-	GIVE_WAY = 4096,	      /* ends at once */
-	PAUSE_MS = 1000,	      /* between two looks for places for orders */
-	END_KEPT_MS = 60 * 60 * 1000, /* beyond ORDER_VALID_MS, if there are many: clocks differ by less */
-	SLACK_MS = 5 * 60 * 1000,     /* beyond the lead of the server's clock that orders have shown */
+	LINES_MAX = 120000,		/* of the file: then it is rewritten */
+	ENDS_MIN = 8192,		/* places that orders leave to ends */
+	RESERVE = ENDS_MIN * LINE_MAX_, /* bytes that orders leave to as many ends; a line has 86 */
+	GIVE_WAY = 4096,		/* ends at once */
+	PAUSE_MS = 1000,		/* between two looks for places for orders */
+	END_KEPT_MS = 60 * 60 * 1000,	/* beyond ORDER_VALID_MS, if there are many: clocks differ by less */
+	SLACK_MS = 5 * 60 * 1000,	/* beyond the lead of the server's clock that orders have shown */
 };
 
 enum by { BY_NONCE, BY_TASK, BY_N };
@@ -115,6 +115,51 @@ static uint64_t covered_ms(const struct nonces *nonces, uint64_t ended_ms)
 	return ended_ms + ORDER_VALID_MS + nonces->ahead_ms + SLACK_MS;
 }
 
+/* Returns the next order of the task behind @place that is begun and not done, or NULL. */
+static struct entry *next_begun(struct nonces *nonces, const uint8_t *for_what, uint32_t place)
+{
+	struct entry *entry = nonces_next(nonces, BY_TASK, for_what, place);
+
+	while (entry && entry->is_done)
+		entry = nonces_next(nonces, BY_TASK, for_what, entry->next[BY_TASK]);
+	return entry;
+}
+
+static struct entry *first_begun(struct nonces *nonces, const uint8_t *for_what)
+{
+	return next_begun(nonces, for_what, *bucket_of(nonces, BY_TASK, for_what));
+}
+
+/* Is the line one of all orders of its task or network? Those of them that are begun have no other line of
+ * their end. */
+static bool is_of_all(const struct entry *line)
+{
+	return memcmp(line->nonce, line->for_what, FOR_SIZE) == 0;
+}
+
+/* That of a network, which is made again, is not kept. */
+static bool is_kept(const struct entry *line)
+{
+	return line->is_end || !is_of_all(line);
+}
+
+/* Takes over a line of the file. There is a place for one that is_kept(). */
+static void take_line(struct nonces *nonces, const struct entry *line)
+{
+	struct entry *known = nonces_find(nonces, line->nonce);
+	struct entry *begun = is_of_all(line) ? first_begun(nonces, line->for_what) : NULL;
+
+	for (; begun; begun = next_begun(nonces, line->for_what, begun->next[BY_TASK]))
+		begun->is_done = true;
+	if (!known && is_kept(line))
+		nonces_add(nonces, line);
+	if (!known)
+		return;
+	known->is_done |= line->is_done;
+	if (line->not_after_ms > known->not_after_ms) /* an end that was forgotten, and came again */
+		known->not_after_ms = line->not_after_ms;
+}
+
 /* Forgets those that have expired; in a full list also the oldest ends, if no order that expires at @limit_ms
  * or later counts as used for that. The file keeps their lines. */
 static void forget(struct nonces *nonces, uint64_t now_ms, uint64_t limit_ms)
@@ -167,7 +212,8 @@ static int format(char line[static LINE_MAX_], const struct entry *entry)
 			  hex, for_what, entry->not_after_ms);
 }
 
-/* "begun NONCE FOR END", "done NONCE FOR END", "ended FOR FOR END", "forgotten - - END" */
+/* "begun NONCE FOR END", "done NONCE FOR END", "forgotten - - END"; of all orders of a task "ended FOR FOR
+ * END", of a network "done FOR FOR END" */
 static bool parse_line(struct nonces *nonces, char *line)
 {
 	char *save = NULL;
@@ -192,17 +238,13 @@ static bool parse_line(struct nonces *nonces, char *line)
 	    hex_decode(entry.for_what, FOR_SIZE, for_what) < 0)
 		return false;
 	known = nonces_find(nonces, entry.nonce);
-	if (known) {
-		known->is_done |= entry.is_done;
-		if (entry.not_after_ms > known->not_after_ms) /* an end that was forgotten, and came again */
-			known->not_after_ms = entry.not_after_ms;
-		return memcmp(known->for_what, entry.for_what, FOR_SIZE) == 0;
-	}
-	if (nonces->n == NONCES_MAX) /* the file has lines of forgotten ones */
-		forget(nonces, (uint64_t)clock_realtime_ms(), UINT64_MAX);
-	if (nonces->n == NONCES_MAX)
+	if (known && memcmp(known->for_what, entry.for_what, FOR_SIZE) != 0)
 		return false;
-	nonces_add(nonces, &entry);
+	if (!known && is_kept(&entry) && nonces->n == NONCES_MAX) /* the file has lines of forgotten ones */
+		forget(nonces, (uint64_t)clock_realtime_ms(), UINT64_MAX);
+	if (!known && is_kept(&entry) && nonces->n == NONCES_MAX)
+		return false;
+	take_line(nonces, &entry);
 	return true;
 }
 
@@ -247,11 +289,11 @@ static int reserve(struct nonces *nonces)
 
 	if (end < 0)
 		return -errno;
-	if (nonces->reserved - end >= RESERVE / 2)
+	if (nonces->reserved - end >= RESERVE)
 		return 0;
-	if (fallocate(nonces->fd, FALLOC_FL_KEEP_SIZE, end, RESERVE) < 0 && errno != EOPNOTSUPP)
+	if (fallocate(nonces->fd, FALLOC_FL_KEEP_SIZE, end, 2L * RESERVE) < 0 && errno != EOPNOTSUPP)
 		return -errno;
-	nonces->reserved = end + RESERVE;
+	nonces->reserved = end + 2L * RESERVE;
 	return 0;
 }
 
@@ -357,21 +399,34 @@ enum nonce_use nonces_look(struct nonces *nonces, const struct order *order)
 	return order->not_after_ms <= nonces->forgotten_ms ? NONCE_DONE : NONCE_NEW;
 }
 
+/* Takes back what a full disk left of a line; to cut nothing off would cost the room for ends. */
+static bool cut_off(const struct nonces *nonces, off_t size)
+{
+	return size >= 0 && (lseek(nonces->fd, 0, SEEK_END) == size || ftruncate(nonces->fd, size) == 0);
+}
+
 static enum status append(struct nonces *nonces, const struct entry *entry, struct error *err)
 {
 	char line[LINE_MAX_];
 	int n = format(line, entry);
+	bool is_whole = false;
+	off_t size;
 	int r;
 
 	if (nonces->fd < 0)
 		TRY(rewrite(nonces, err));
+	size = lseek(nonces->fd, 0, SEEK_END);
 	r = fd_write_all(nonces->fd, line, (size_t)n);
-	if (r == 0 && fdatasync(nonces->fd) < 0)
+	if (r < 0)
+		is_whole = cut_off(nonces, size);
+	else if (fdatasync(nonces->fd) < 0)
 		r = -errno;
 	nonces->n_lines++;
 	if (r == 0)
 		return STATUS_OK;
-	close_file(nonces);
+	nonces->reserved = 0;
+	if (!is_whole)
+		close_file(nonces);
 	return error_set(err, status_from_errno(r), r, "write %s", nonces->path);
 }
 
@@ -435,66 +490,49 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 	return STATUS_OK;
 }
 
-static enum status nonce_record_finish(struct nonces *nonces, struct entry *entry, struct error *err)
-{
-	struct entry done = *entry;
-	enum status status;
-
-	if (entry->is_done)
-		return STATUS_OK;
-	done.is_done = true;
-	status = append(nonces, &done, err);
-	if (status == STATUS_OK)
-		*entry = done;
-	return status;
-}
-
 enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
 			  struct error *err)
 {
 	struct entry *entry = nonces_find(nonces, nonce);
+	struct entry done;
 
-	return entry ? nonce_record_finish(nonces, entry, err) : STATUS_OK;
-}
-
-/* For good, in this boot: a comparison of times would be one of the server's clock with this machine's. */
-static enum status end_task(struct nonces *nonces, const uint8_t for_what[static FOR_SIZE], int64_t now_ms,
-			    struct error *err)
-{
-	struct entry end = {.not_after_ms = (uint64_t)now_ms + ORDER_VALID_MS + END_KEPT_MS,
-			    .is_done = true,
-			    .is_end = true};
-
-	/* known, or each order of the task counts as used */
-	if (nonces_find(nonces, for_what) || covered_ms(nonces, (uint64_t)now_ms) <= nonces->forgotten_ms)
+	if (!entry || entry->is_done)
 		return STATUS_OK;
-	memcpy(end.nonce, for_what, FOR_SIZE);
-	memcpy(end.for_what, for_what, FOR_SIZE);
-	make_place_for_end(nonces, (uint64_t)now_ms);
-	(void)tidy(nonces, NULL); /* a full disk keeps the file that has room for ends */
-	TRY(append(nonces, &end, err));
-	nonces_add(nonces, &end);
+	done = *entry;
+	done.is_done = true;
+	TRY(append(nonces, &done, err));
+	entry->is_done = true;
 	return STATUS_OK;
 }
 
+/* Its end is known, or each order of the task counts as used. */
+static bool has_ended(struct nonces *nonces, const struct entry *end, uint64_t now_ms)
+{
+	return nonces_find(nonces, end->nonce) || covered_ms(nonces, now_ms) <= nonces->forgotten_ms;
+}
+
+/* A task ends for good, in this boot: a comparison of times would be one of the server's clock with this
+ * machine's. */
 enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,
 			       struct error *err)
 {
+	struct entry end = {.not_after_ms = (uint64_t)now_ms + ORDER_VALID_MS + END_KEPT_MS,
+			    .is_done = true,
+			    .is_end = task[0] != '\0'};
 	uint8_t bytes[ORDER_UUID_SIZE];
-	uint8_t for_what[FOR_SIZE];
-	enum status status = STATUS_OK;
-	struct entry *entry;
 
 	if (!id_uuid_bytes(alloc, bytes))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "'%.64s' is no allocation", alloc);
-	digest_of(bytes, task, for_what);
-	entry = nonces_next(nonces, BY_TASK, for_what, *bucket_of(nonces, BY_TASK, for_what));
-	for (; entry && status == STATUS_OK;
-	     entry = nonces_next(nonces, BY_TASK, for_what, entry->next[BY_TASK]))
-		status = nonce_record_finish(nonces, entry, err);
-	if (status == STATUS_OK && task[0] != '\0')
-		status = end_task(nonces, for_what, now_ms, err);
-	return status;
+	digest_of(bytes, task, end.for_what);
+	memcpy(end.nonce, end.for_what, FOR_SIZE);
+	if (!first_begun(nonces, end.for_what) && (!end.is_end || has_ended(nonces, &end, (uint64_t)now_ms)))
+		return STATUS_OK;
+	if (end.is_end)
+		make_place_for_end(nonces, (uint64_t)now_ms);
+	(void)tidy(nonces, NULL); /* a full disk keeps the file that has room for ends */
+	TRY(append(nonces, &end, err));
+	take_line(nonces, &end);
+	return STATUS_OK;
 }
 
 size_t nonces_n_compared(const struct nonces *nonces)

@@ -6,7 +6,8 @@
  * have expired may be forgotten: then every order that ends no later than the latest of them counts as used.
  * The end of a task never waits for a place: orders leave it some, and the oldest ends give way, for which
  * the orders that were made before them count as used. Without a place no order is begun. The file
- * has room for the ends of 8192 tasks, which a full disk does not take. */
+ * has room for the ends of 8192 tasks, which a full disk and orders leave to them: an end is one line,
+ * however many orders the task had. */
 
 #include "base/error.h"
 
@@ -35,9 +36,9 @@ enum status nonces_begin(struct nonces *nonces, const struct order *order, int64
 enum status nonces_finish(struct nonces *nonces, const uint8_t nonce[static ORDER_NONCE_SIZE],
 			  struct error *err);
 
-/** nonces_finish() of all that were begun for @task of @alloc, a UUID; the network's for an empty one. Orders
- * of the task that are first shown later count as used too: a task of an allocation is started once in a
- * boot.
+/** nonces_finish() of all at once that were begun for @task of @alloc, a UUID; the network's for an empty
+ * one. Orders of the task that are first shown later count as used too: a task of an allocation is started
+ * once in a boot.
  * @now_ms to forget that when each such order has expired long since; in a full list, as the clock of the
  * server that the begun orders showed has it, and five minutes later. */
 enum status nonces_finish_task(struct nonces *nonces, const char *alloc, const char *task, int64_t now_ms,

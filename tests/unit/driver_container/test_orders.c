@@ -221,7 +221,7 @@ CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver)
 	static const char wrong[] = BOOT "\nforgotten - - 0\nbegun zz 00 12\n";
 	static const char other[] =
 		BOOT "\nforgotten - - 0\nbegun 01000000000000000000000000000000 "
-		     "01000000000000000000000000000000 12\ndone 01000000000000000000000000000000 "
+		     "03000000000000000000000000000000 12\ndone 01000000000000000000000000000000 "
 		     "02000000000000000000000000000000 12\n";
 	struct error err;
 
@@ -242,34 +242,8 @@ CASE(a_torn_line_was_never_acted_upon_and_a_wrong_one_stops_the_driver)
 	assert_error(nonces_open(f->path, BOOT, &f->nonces, &err), STATUS_DATA_LOSS, err, "orders:4:");
 }
 
-/* Half a line may be left by a full disk: no line may follow it. */
-CASE(an_order_that_could_not_be_noted_leaves_the_list_whole)
-{
-	struct rlimit limit, small;
-	struct error err;
-
-	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
-	(void)signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-	small = (struct rlimit){.rlim_cur = 150, .rlim_max = limit.rlim_max};
-	f->order.nonce[0] = 2;
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	for (int i = 0; i < 2; i++) /* by a line, then by the list anew */
-		assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_OK);
-	small.rlim_cur = 100; /* less than the list */
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_OK);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
-	assert_succeeds(nonces_begin(f->nonces, &f->order, 500, &err), err);
-	nonces_free(f->nonces);
-	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
-	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
-	f->order.nonce[0] = 1;
-	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
-}
-
-static bool is_disk_full;
+static bool is_disk_full, cannot_cut, cannot_sync;
+static size_t n_cuts, n_syncs;
 static off_t reserved; /* the end of what was kept last */
 static ino_t reserved_for;
 
@@ -287,21 +261,116 @@ int fallocate(int fd, int mode, off_t offset, off_t n)
 	return 0;
 }
 
+int ftruncate(int fd, off_t n)
+{
+	n_cuts++;
+	errno = EIO;
+	return cannot_cut ? -1 : (int)syscall(SYS_ftruncate, fd, n);
+}
+
+int fdatasync(int fd)
+{
+	(void)fd;
+	n_syncs++;
+	errno = EIO;
+	return cannot_sync ? -1 : 0;
+}
+
 static bool is_regular(int fd, struct stat *ret)
 {
 	return fstat(fd, ret) == 0 && S_ISREG(ret->st_mode);
 }
 
+/* A full disk takes what fits. */
 ssize_t write(int fd, const void *bytes, size_t n)
 {
 	struct stat st;
+	off_t room;
 
-	if (!is_disk_full || !is_regular(fd, &st) ||
-	    (st.st_ino == reserved_for && st.st_size + (off_t)n <= reserved))
+	if (!is_disk_full || !is_regular(fd, &st))
 		return syscall(SYS_write, fd, bytes, n);
+	room = st.st_ino == reserved_for ? reserved - st.st_size : 0;
+	if (room > 0)
+		return syscall(SYS_write, fd, bytes, (off_t)n < room ? n : (size_t)room);
 	errno = ENOSPC;
 	return -1;
 }
+
+/* Half a line may be left by a disk that fails, too: no line may follow it. */
+CASE(an_order_that_could_not_be_noted_leaves_the_list_whole)
+{
+	struct rlimit limit, small;
+	struct error err;
+
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = (struct rlimit){.rlim_cur = 150, .rlim_max = limit.rlim_max};
+	f->order.nonce[0] = 2;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	cannot_cut = true;
+	for (int i = 0; i < 2; i++) /* by a line, then by the list anew */
+		assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_OK);
+	small.rlim_cur = 100; /* less than the list */
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_OK);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cannot_cut = false;
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
+	assert_succeeds(nonces_begin(f->nonces, &f->order, 500, &err), err);
+	nonces_free(f->nonces);
+	assert_int_equal(nonces_open(f->path, BOOT, &f->nonces, NULL), STATUS_OK);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+	f->order.nonce[0] = 1;
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+}
+
+static struct stat stat_list(const struct fixture *f)
+{
+	struct stat st;
+
+	assert_int_equal(stat(f->path, &st), 0);
+	return st;
+}
+
+static void open_again(struct fixture *f)
+{
+	struct error err;
+
+	nonces_free(f->nonces);
+	f->nonces = NULL;
+	assert_succeeds(nonces_open(f->path, BOOT, &f->nonces, &err), err);
+}
+
+static void add_text(const struct fixture *f, const char *text)
+{
+	int fd = open(f->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+
+	assert_int_equal(fd_write_all(fd, text, strlen(text)), 0);
+	assert_int_equal(close(fd), 0);
+}
+
+/* Of one task. */
+static void begin_orders(struct fixture *f, uint16_t n)
+{
+	for (uint16_t i = 0; i < n; i++) {
+		memcpy(f->order.nonce + 1, &i, sizeof(i));
+		assert_ok(nonces_begin(f->nonces, &f->order, 500, NULL));
+	}
+}
+
+static size_t count_done(struct fixture *f, uint16_t n)
+{
+	size_t n_done = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		memcpy(f->order.nonce + 1, &i, sizeof(i));
+		n_done += nonces_look(f->nonces, &f->order) == NONCE_DONE;
+	}
+	return n_done;
+}
+
+enum { COMMANDS = 20000, ENDS = 8192 };
 
 /* Another task filled it. The orders of exec do not use the room up either. */
 CASE(tasks_are_destroyed_on_a_full_disk_but_not_begun)
@@ -312,27 +381,123 @@ CASE(tasks_are_destroyed_on_a_full_disk_but_not_begun)
 	is_disk_full = true;
 	assert_succeeds(nonces_finish_task(f->nonces, BOOT, "first", 500, &err), err);
 	is_disk_full = false;
-	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
-	for (uint8_t i = 0; i < 255; i++) {
-		f->order.nonce[1] = i;
-		f->order.nonce[2] = 1;
-		assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
-	}
+	begin_orders(f, COMMANDS);
 	is_disk_full = true;
-	for (int i = 0; i < 6000; i++) {
+	for (int i = 1; i < ENDS; i++) {
 		(void)snprintf(task, sizeof(task), "t%d", i);
 		assert_succeeds(nonces_finish_task(f->nonces, BOOT, task, 500, &err), err);
 	}
-	f->order.nonce[2] = 2;
+	f->order.nonce[3] = 2;
 	assert_error(nonces_begin(f->nonces, &f->order, 500, &err), STATUS_RESOURCE_EXHAUSTED, err,
 		     "for the ends of tasks");
-	nonces_free(f->nonces); /* a driver that begins again does not need a free block */
-	f->nonces = NULL;
-	assert_succeeds(nonces_open(f->path, BOOT, &f->nonces, &err), err);
+	open_again(f); /* a driver that begins again does not need a free block */
 	assert_succeeds(nonces_finish_task(f->nonces, ALLOC, "web", 500, &err), err);
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
 	is_disk_full = false;
 	assert_int_equal(nonces_finish_task(f->nonces, BOOT, "last", 500, &err), STATUS_OK);
+}
+
+CASE(the_end_of_a_task_costs_one_line_whatever_commands_it_had)
+{
+	struct stat before, after;
+
+	begin_orders(f, COMMANDS);
+	before = stat_list(f);
+	n_syncs = 0;
+	is_disk_full = true;
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", 500, NULL));
+	is_disk_full = false;
+	after = stat_list(f);
+	assert_in_range(after.st_size - before.st_size, 1, 100);
+	assert_int_equal(n_syncs, 1);
+	assert_int_equal(count_done(f, COMMANDS), COMMANDS);
+	open_again(f);
+	assert_int_equal(count_done(f, COMMANDS), COMMANDS);
+	add_text(f, "begun 01"); /* the list is rewritten */
+	for (int i = 0; i < 2; i++) {
+		open_again(f);
+		assert_int_not_equal(stat_list(f).st_ino, before.st_ino);
+		assert_int_equal(count_done(f, COMMANDS), COMMANDS);
+	}
+}
+
+CASE(the_end_of_a_network_costs_one_line_and_another_one_may_be_made)
+{
+	struct stat before, after;
+
+	f->order.task[0] = '\0';
+	begin_orders(f, 100);
+	before = stat_list(f);
+	for (int i = 0; i < 2; i++) {
+		assert_ok(nonces_finish_task(f->nonces, ALLOC, "", 500, NULL));
+		after = stat_list(f);
+		assert_in_range(after.st_size - before.st_size, 1, 100);
+	}
+	f->order.nonce[3] = 1;
+	begin_orders(f, 1);
+	for (int i = 0; i < 2; i++) {
+		f->order.nonce[3] = 0;
+		assert_int_equal(count_done(f, 100), 100);
+		f->order.nonce[3] = 1;
+		assert_int_equal(count_done(f, 1), 0);
+		open_again(f);
+	}
+}
+
+/* As a driver reads it that had forgotten the end when the order was begun. */
+CASE(an_order_that_was_begun_after_the_end_of_its_task_is_done_at_the_next_one)
+{
+	cleanup_free char *text = NULL;
+	char line[128];
+	size_t n;
+
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", 500, NULL));
+	assert_int_equal(file_read(f->path, 4096, &text, &n), 0);
+	(void)snprintf(line, sizeof(line), "begun 01%030d %.32s 1000\n", 0, strstr(text, "ended ") + 6);
+	add_text(f, line);
+	open_again(f);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", 600, NULL));
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	open_again(f);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+}
+
+CASE(a_full_list_goes_on_as_soon_as_there_is_room)
+{
+	struct stat before;
+
+	assert_ok(nonces_begin(f->nonces, &f->order, 500, NULL));
+	before = stat_list(f);
+	is_disk_full = true;
+	n_cuts = 0;
+	for (int i = 0; i < 2; i++) {
+		reserved = before.st_size + 40 * i; /* without a byte of the line, and with half of it */
+		assert_int_equal(nonces_finish_task(f->nonces, ALLOC, "web", 500, NULL),
+				 STATUS_RESOURCE_EXHAUSTED);
+		assert_int_equal(n_cuts, i); /* ext4 takes the room with the end of the file */
+		assert_int_equal(stat_list(f).st_size, before.st_size);
+		assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_BEGUN);
+	}
+	open_again(f);
+	assert_int_not_equal(nonces_finish_task(f->nonces, ALLOC, "web", 500, NULL), STATUS_OK);
+	reserved = before.st_size + 200; /* not enough for a new list */
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", 500, NULL));
+	is_disk_full = false;
+	assert_int_equal(stat_list(f).st_ino, before.st_ino);
+	open_again(f);
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+}
+
+CASE(a_list_whose_disk_fails_is_rewritten)
+{
+	struct stat before = stat_list(f);
+
+	cannot_sync = true;
+	assert_int_not_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	cannot_sync = false;
+	assert_ok(nonces_begin(f->nonces, &f->order, 500, NULL));
+	assert_int_not_equal(stat_list(f).st_ino, before.st_ino);
 }
 
 CASE(orders_of_a_destroyed_task_are_done_though_it_has_no_container)
@@ -601,9 +766,10 @@ CASE(a_forgotten_order_counts_as_used)
 
 enum { ENDED, BEGUN, DONE };
 
-/* Writes a list of @n lines. @ms of the first, and of each after it: when the task ended, or the order was
- * made */
-static void write_list(struct fixture *f, int kind, size_t n, uint64_t ms, uint64_t step_ms)
+/* Writes a list of @n lines behind @head. @ms of the first, and of each after it: when the task ended, or the
+ * order was made */
+static void write_list_behind(struct fixture *f, const char *head, int kind, size_t n, uint64_t ms,
+			      uint64_t step_ms)
 {
 	static const char *const words[] = {"ended", "begun", "done"};
 	uint64_t kept_ms = kind == ENDED ? 3600000 : 0;
@@ -611,16 +777,21 @@ static void write_list(struct fixture *f, int kind, size_t n, uint64_t ms, uint6
 
 	nonces_free(f->nonces);
 	f->nonces = NULL;
-	strbuf_puts(&text, BOOT "\nforgotten - - 0\n");
+	strbuf_puts(&text, head);
 	for (size_t i = 0; i < n; i++) { /* the keys are spread as chance is */
 		uint32_t key = (uint32_t)(i % NONCES_MAX * 2654435761U);
 
 		strbuf_printf(&text, "%s %08x%024x %08x%024x %" PRIu64 "\n",
-			      words[kind == DONE && i < NONCES_MAX / 2 ? BEGUN : kind], key, 1, key, 1,
-			      ms + i * step_ms + ORDER_VALID_MS + kept_ms);
+			      words[kind == DONE && i < NONCES_MAX / 2 ? BEGUN : kind], key, 1, key,
+			      kind == ENDED ? 1 : 2, ms + i * step_ms + ORDER_VALID_MS + kept_ms);
 	}
 	assert_int_equal(file_write_atomic(f->path, 0600, text.data, text.len), 0);
 	assert_ok(nonces_open(f->path, BOOT, &f->nonces, NULL));
+}
+
+static void write_list(struct fixture *f, int kind, size_t n, uint64_t ms, uint64_t step_ms)
+{
+	write_list_behind(f, BOOT "\nforgotten - - 0\n", kind, n, ms, step_ms);
 }
 
 /* The order of another allocation. */
@@ -714,6 +885,22 @@ CASE(an_order_of_another_century_costs_orders_of_an_hour)
 	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW, NULL));
 	assert_int_equal(look(f, 2, NOW + 60 * MINUTE), NONCE_DONE);
 	assert_int_equal(look(f, 2, NOW + 60 * MINUTE + 1), NONCE_NEW);
+}
+
+CASE(an_order_stays_used_when_the_end_of_its_task_gives_way)
+{
+	cleanup_free char *text = NULL;
+	size_t n;
+
+	f->order.not_after_ms = NOW + ORDER_VALID_MS;
+	assert_ok(nonces_begin(f->nonces, &f->order, NOW, NULL));
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", NOW - 20 * MINUTE, NULL));
+	assert_int_equal(file_read(f->path, 4096, &text, &n), 0);
+	write_list_behind(f, text, ENDED, NONCES_MAX - 2, NOW - 20 * MINUTE, 10);
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "db", NOW, NULL));
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_DONE);
+	f->order.nonce[0] = 2;
+	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);
 }
 
 CASE(expired_ends_give_way_before_new_ones)
