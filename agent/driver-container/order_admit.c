@@ -172,25 +172,34 @@ struct readback_users driver_users(const struct driver *driver)
 	return users;
 }
 
+/* Whom a name means shows when a task runs. */
+static bool is_number_of(const uint32_t *never, size_t n, const char *text)
+{
+	uint32_t id;
+
+	if (parse_u32(text, 0, UINT32_MAX, &id) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (id == never[i])
+			return true;
+	return false;
+}
+
 enum status driver_check_user(const struct driver *driver, const char *user, const char **ret_reason,
 			      struct error *err)
 {
 	struct readback_users users = driver_users(driver);
+	const char *group = strchr(user, ':');
 	char name[64];
-	uint32_t uid;
 
-	if (str_format(name, sizeof(name), "%.*s", (int)strcspn(user, ":"), user) < 0 ||
-	    parse_u32(name, 0, UINT32_MAX, &uid) < 0)
-		return STATUS_OK; /* whom a name means shows when it runs */
-	for (size_t i = 0; i < users.n; i++) {
-		if (uid != users.never[i])
-			continue;
-		*ret_reason = "users";
-		return error_set(
-			err, STATUS_PERMISSION_DENIED, 0,
-			"user %s is the account of the agent, of the driver, or of the mount helper's "
-			"folders, which no task may have",
-			user);
-	}
-	return STATUS_OK;
+	if (str_format(name, sizeof(name), "%.*s", (int)strcspn(user, ":"), user) >= 0 &&
+	    !is_number_of(users.never, users.n, name) &&
+	    !(group && is_number_of(users.never_groups, users.n_groups, group + 1)))
+		return STATUS_OK;
+	*ret_reason = "users";
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"user %s is, or has the group of, the account of the agent, of the driver, or of the "
+		"owner of the mount helper's folders or the engine's socket, which no task may have",
+		user);
 }

@@ -31,7 +31,7 @@ enum status driver_refuse_made(struct driver *driver, const struct taken *taken,
 /** Whose account no task may have: the agent's, the driver's own, and of whom the mount helper's folders
  * are. */
 struct readback_users driver_users(const struct driver *driver);
-/** STATUS_PERMISSION_DENIED for a number that is one of them. */
+/** STATUS_PERMISSION_DENIED for a number of USER or USER:GROUP that is one of them. */
 enum status driver_check_user(const struct driver *driver, const char *user, const char **ret_reason,
 			      struct error *err);
 

@@ -1054,10 +1054,13 @@ CASE(no_task_has_an_account_of_the_agent_the_driver_or_the_owner_of_a_folder)
 		struct error err;
 		bool is_never = false;
 
-		(void)str_format(user, sizeof(user), "%u:1", (unsigned int)uid);
-		assert_int_equal(driver_check_user(&driver, user, &reason, &err),
-				 uid == OTHER ? STATUS_OK : STATUS_PERMISSION_DENIED);
-		assert_string_equal(reason, uid == OTHER ? "" : "users");
+		for (int is_group = 0; is_group < 2; is_group++) {
+			(void)str_format(user, sizeof(user), is_group ? "1:%u" : "%u:1", (unsigned int)uid);
+			reason = "";
+			assert_int_equal(driver_check_user(&driver, user, &reason, &err),
+					 uid == OTHER ? STATUS_OK : STATUS_PERMISSION_DENIED);
+			assert_string_equal(reason, uid == OTHER ? "" : "users");
+		}
 		for (size_t i = 0; i < users.n_groups; i++)
 			is_never |= users.never_groups[i] == uid;
 		assert_int_equal(is_never, uid != OTHER);
