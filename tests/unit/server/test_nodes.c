@@ -1332,7 +1332,7 @@ CLUSTER_TEST(a_release_that_hangs_is_attested_once_the_node_is_away)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
-CLUSTER_TEST(a_timed_attestation_frees_what_is_stopped_while_the_node_is_away)
+CLUSTER_TEST(a_timed_attestation_frees_the_claims_of_stopped_work_of_an_absent_node)
 {
 	cleanup_pb Holdfast__V1__AttestNodeResponse *attested = NULL;
 	struct error err;
