@@ -276,8 +276,8 @@ static enum status stage(struct server *server, struct change *change, const cha
 	return STATUS_OK;
 }
 
-/* Of @identity, NULL for one certificate. Never less than an earlier one: the clock may have been set back.
- */
+/* Dates a revocation, of @identity or, if that is NULL, of one certificate. It covers no less than an earlier
+ * one: the clock may have been set back. */
 static void cover(struct server *server, const char *identity, Revocation *revocation)
 {
 	revocation->revoked_at_ms = clock_realtime_ms();

@@ -77,14 +77,13 @@ static enum status check_node_part(const struct word *word, const struct claim *
 	const struct alloc_entry *alloc = state_alloc_of(&word->server->state, claim);
 
 	if (attest_is_answered(word->node, claim))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is connected and gives its own receipt for volume %s after "
-			"holdfast alloc stop %s; an attestation is for nodes that cannot answer. If "
-			"the plugin never releases it: holdfast volume detach %s %s --without-plugin "
-			"REASON",
-			word->node->id, claim->volume_id, claim->allocation_id, claim->volume_id,
-			word->node->id);
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is connected and gives its own receipt for volume %s after "
+				 "holdfast alloc stop %s; an attestation is for nodes that cannot answer. If "
+				 "the plugin never releases it: holdfast volume detach %s %s%s%s "
+				 "--without-plugin REASON",
+				 word->node->id, claim->volume_id, claim->allocation_id, claim->volume_id,
+				 word->node->id, NAMESPACE_OPTION(claim->namespace));
 	if (claim->state >= CLAIM_UNPUBLISHING)
 		return STATUS_OK;
 	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && alloc->alloc.desired_status != DESIRED_STOP)

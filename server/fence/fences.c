@@ -173,15 +173,16 @@ bool fences_heard_after(const struct server *server, const struct node_entry *no
 	       (was_connected && server->started_ms > proved_ms(fence));
 }
 
-size_t fences_count_automatic(struct server *server, int64_t since_ms)
+size_t fences_count_automatic(struct server *server, int64_t within_ms)
 {
+	const int64_t now_ms = clock_realtime_ms();
 	struct record_entry *entry = NULL;
 	size_t n = 0;
 
 	while ((entry = next_record(server, entry))) {
 		const Fence *fence = (const void *)entry->record.message;
 
-		n += fence->automatic && fence->create_time_ms > since_ms;
+		n += fence->automatic && llabs(now_ms - fence->create_time_ms) < within_ms;
 	}
 	return n;
 }

@@ -65,8 +65,8 @@ bool fences_heard_after(const struct server *server, const struct node_entry *no
 int64_t fences_led_ms(const struct server *server);
 int64_t fences_grace_ms(const struct server *server);
 
-/** Fences that the server has begun by itself since @since_ms. */
-size_t fences_count_automatic(struct server *server, int64_t since_ms);
+/** Counts the fences that the server has begun by itself within @within_ms; the clock may have been set since. */
+size_t fences_count_automatic(struct server *server, int64_t within_ms);
 
 /** Can the storage of the plugin refuse @node in its boot? STATUS_FAILED_PRECONDITION has the cause. */
 enum status fences_check_network(struct server *server, const struct node_entry *node, const char *plugin_id,

@@ -174,14 +174,13 @@ static bool can_fence(struct server *server, const struct node_entry *node, cons
 	return server->can_power_fence && server->can_power_fence(server, node, fences_boot(&node->node));
 }
 
-/* Returns the absence by the clock, but at most the time for which this server leads and misses the node: a
- * clock that was set, or that of another server, makes no absence longer. */
+/* Returns the time for which this server leads and misses the node: a clock that was set, or that of another
+ * server, makes no absence longer or shorter. */
 static int64_t away_ms(const struct server *server, const struct node_entry *node)
 {
-	int64_t away = clock_realtime_ms() - nodes_disconnected_ms(server, node);
 	int64_t missed = (int64_t)((clock_monotonic_us() - node->gone_us) / USEC_PER_MSEC);
 
-	return MIN(away, MIN(missed, fences_led_ms(server)));
+	return node_is_connected(node) ? 0 : MIN(missed, fences_led_ms(server));
 }
 
 static struct fence_auto_facts facts_of(const struct losses *losses, const struct node_entry *node,
@@ -202,7 +201,7 @@ static struct fence_auto_facts facts_of(const struct losses *losses, const struc
 		.n_connected = server->state.n_connected,
 		.n_nodes = server->state.n_nodes,
 		.retry_ms = LOSS_RETRY_MS,
-		.n_last_minute = fences_count_automatic(server, clock_realtime_ms() - MINUTE_MS),
+		.n_last_minute = fences_count_automatic(server, MINUTE_MS),
 		.max_per_minute = server->config.fence_max_per_minute,
 	};
 

@@ -1116,7 +1116,7 @@ WORLD_TEST(no_node_is_fenced_because_its_certificate_has_expired)
 	UNTIL(w->f, w->f1.n == 1);
 }
 
-WORLD_TEST(a_step_of_the_clock_fences_no_node)
+static void fence_after_a_step(struct world *w, int64_t step_ms)
 {
 	struct node_entry *n1 = state_node(&w->f->server->state, "n1");
 
@@ -1125,12 +1125,22 @@ WORLD_TEST(a_step_of_the_clock_fences_no_node)
 	want_fence(w->f);
 	lead_long(w->f);
 	lose(w->f, &w->f->n1);
-	n1->node.disconnected_ms -= 10 * AFTER_MS;
+	n1->node.disconnected_ms -= step_ms;
 	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_string_equal(plan_of(w->f), "it is away for less than the volume's after");
 	run_for(w->f->event, AFTER_MS);
 	fake_fencer_connect(&w->f1, "");
 	UNTIL(w->f, w->f1.n == 1);
+}
+
+WORLD_TEST(a_step_of_the_clock_fences_no_node)
+{
+	fence_after_a_step(w, 10 * AFTER_MS);
+}
+
+WORLD_TEST(a_clock_that_is_set_back_delays_no_fence)
+{
+	fence_after_a_step(w, -3600000);
 }
 
 WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
