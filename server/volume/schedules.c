@@ -22,6 +22,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 
 #define WHAT_FAILED "Snapshots.Failed"
@@ -55,6 +56,7 @@ struct schedules {
 	struct server *server;
 	sd_event_source *timer; /* owned; while there is a schedule */
 	uint64_t timer_us;	/* monotonic; when it wakes */
+	int64_t ahead_ms;	/* CLOCK_REALTIME of CLOCK_MONOTONIC, at the last look */
 	struct schedule_tree all;
 	struct schedule_list busy;
 	char plugin_of_turn[PLUGIN_ID_MAX + 1]; /* of which a schedule had its look last */
@@ -107,12 +109,31 @@ static void forget(struct schedules *schedules, struct schedule *schedule)
 	free(schedule);
 }
 
+static int64_t ahead_ms(void)
+{
+	return clock_realtime_ms() - (int64_t)(clock_monotonic_us() / USEC_PER_MSEC);
+}
+
+/* After the clock was set back, times of looks are of a time to come: all are looked at. */
+static void note_clock(struct schedules *schedules, int64_t now_ms)
+{
+	bool was_set_back = ahead_ms() < schedules->ahead_ms - SCHEDULE_GRACE_MS;
+	struct schedule *schedule;
+
+	schedules->ahead_ms = ahead_ms();
+	if (!was_set_back)
+		return;
+	RB_FOREACH (schedule, schedule_tree, &schedules->all)
+		schedule->look_ms = MIN(schedule->look_ms, now_ms);
+}
+
 /* --- the snapshots of a schedule --- */
 
 struct made {
 	const Holdfast__V1__Snapshot **records; /* owned; of the state */
 	struct schedule_snapshot *snapshots;	/* owned */
 	size_t n;
+	int64_t since_ms; /* older ones are not its own */
 };
 
 static void made_release(struct made *made)
@@ -162,7 +183,6 @@ static bool read_made(struct server *server, const struct volume *volume, struct
 {
 	char prefix[NAME_SIZE], key[OBJECT_KEY_SIZE];
 	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, volume);
-	int64_t since_ms = detail && detail->made_by_provider ? volume->create_time_ms : 0;
 	struct record_entry *first, *entry;
 	size_t n = 0;
 
@@ -175,12 +195,13 @@ static bool read_made(struct server *server, const struct volume *volume, struct
 	ret->records = calloc(n + 1, sizeof(const Holdfast__V1__Snapshot *));
 	ret->snapshots = calloc(n + 1, sizeof(*ret->snapshots));
 	ret->n = 0;
+	ret->since_ms = detail && detail->made_by_provider ? volume->create_time_ms : 0;
 	if (!ret->records || !ret->snapshots)
 		return false;
 	for (entry = first; n > 0; entry = snapshots_next(entry, volume->plugin_id), n--) {
 		const Holdfast__V1__Snapshot *snapshot = snapshots_of(entry);
 
-		if (!is_of(snapshot, volume, since_ms))
+		if (!is_of(snapshot, volume, ret->since_ms))
 			continue;
 		ret->records[ret->n] = snapshot;
 		ret->snapshots[ret->n++] =
@@ -202,8 +223,11 @@ static struct schedule_step next_step(const struct schedule *schedule,
 	const struct schedule_policy pure = {.every_ms = (int64_t)policy->every_ms,
 					     .keep = policy->keep,
 					     .cannot_remove = schedule && schedule->cannot_remove};
+	int64_t now_ms = clock_realtime_ms();
 
-	return schedule_next(&pure, made->snapshots, made->n, clock_realtime_ms());
+	/* one from before the volume, whose clock was ahead, would not count, and the next one be made at
+	 * once */
+	return schedule_next(&pure, made->snapshots, made->n, MAX(now_ms, made->since_ms));
 }
 
 /* --- steps --- */
@@ -478,6 +502,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	struct schedule *schedule;
 
 	wakeup_disarm(&schedules->timer);
+	note_clock(schedules, now_ms);
 	if (!advance_due(schedules, now_ms))
 		log_line(LOG_ERR, "out of memory for snapshot schedules; trying again");
 	RB_FOREACH (schedule, schedule_tree, &schedules->all)
@@ -517,6 +542,7 @@ static void note(struct schedules *schedules, const char *key, int64_t look_ms)
 	if (!detail || !detail->snapshots || !slash)
 		return;
 	*slash = '\0';
+	note_clock(schedules, clock_realtime_ms());
 	schedule = find(schedules, name, slash + 1);
 	if (!schedule) {
 		schedule = calloc(1, sizeof(*schedule));
@@ -605,6 +631,7 @@ enum status schedules_new(struct server *server, struct schedules **ret, struct 
 	if (!schedules)
 		return error_no_memory(err, "snapshot schedules");
 	schedules->server = server;
+	schedules->ahead_ms = ahead_ms();
 	RB_INIT(&schedules->all);
 	LIST_INIT(&schedules->busy);
 	*ret = schedules;

@@ -43,7 +43,8 @@ static struct {
 	struct timer timers[TIMERS_MAX];
 	_Atomic uint64_t start_ns[2]; /* monotonic, boot time: less the processor time at the start */
 	_Atomic uint64_t jumped_ns;
-	_Atomic int n_lookers;	  /* in unit_clock_is_idle(): no time passes */
+	_Atomic uint64_t stepped_ns; /* modulo 2^64: it may be negative */
+	_Atomic int n_lookers;	     /* in unit_clock_is_idle(): no time passes */
 	_Atomic uint64_t next_ns; /* of the next timer, for waits that have no need to look at all of them */
 } unit = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_ns = NEVER};
 
@@ -106,7 +107,8 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 	if (is_monotonic(clock))
 		*ret = to_timespec(virtual_ns(is_boot_time(clock)));
 	else if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
-		*ret = to_timespec(real_ns(clock) + unit.jumped_ns); /* never before the times of files */
+		*ret = to_timespec(real_ns(clock) + unit.jumped_ns +
+				   unit.stepped_ns); /* never before the times of files */
 	else
 		return (int)syscall(SYS_clock_gettime, clock, ret);
 	return 0;
@@ -525,6 +527,12 @@ void unit_clock_advance(uint64_t us)
 {
 	assert_false(unit_time_is_real());
 	unit.jumped_ns += us * 1000;
+}
+
+void unit_clock_step(int64_t ms)
+{
+	assert_false(unit_time_is_real());
+	unit.stepped_ns += (uint64_t)ms * 1000000;
 }
 
 /* --- children --- */

@@ -34,6 +34,9 @@ bool unit_clock_is_idle(int fd);
 /* Moves the clock on, as if the machine had stopped: no loop has run meanwhile. In virtual time only. */
 void unit_clock_advance(uint64_t us);
 
+/* Sets CLOCK_REALTIME forward, or back if @ms is negative. In virtual time only. */
+void unit_clock_step(int64_t ms);
+
 /* The limit of every wait, by the program's clock: for what hangs. */
 #define UNIT_LIMIT_US (120 * USEC_PER_SEC)
 

@@ -112,6 +112,33 @@ PROVIDER_TEST(a_schedule_makes_snapshots_and_keeps_the_newest)
 	assert_true(has_metric(f, "\nholdfast_scheduled_snapshots_removed_total 3\n"));
 }
 
+enum { DAY_MS = 24 * 3600 * 1000 };
+
+PROVIDER_TEST(a_clock_that_is_set_back_skips_no_snapshot)
+{
+	must(f, "Create", SCHEDULED, NULL);
+	look(f);
+	unit_clock_step(DAY_MS);
+	let_pass(f, SCHEDULE_LOOK_MAX_MS);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 2);
+	unit_clock_step(-DAY_MS);
+	let_pass(f, SCHEDULE_LOOK_MAX_MS);
+	for (size_t i = 3; i < 6; i++) {
+		let_pass(f, EVERY_MS);
+		assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], i);
+	}
+}
+
+PROVIDER_TEST(a_volume_with_a_time_to_come_gets_one_snapshot_a_period)
+{
+	unit_clock_step(DAY_MS);
+	must(f, "Create", SCHEDULED, NULL);
+	unit_clock_step(-DAY_MS);
+	for (int i = 0; i < 8; i++)
+		let_pass(f, SCHEDULE_LOOK_MAX_MS);
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1);
+}
+
 PROVIDER_TEST(a_volume_that_is_created_again_removes_no_snapshot_of_the_deleted_one)
 {
 	provider.names_made = "handle"; /* as plugins do whose id is made of the name */
