@@ -24,11 +24,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/queue.h>
 
 #define WHAT_GC "Operator.Gc"
 
-enum { TIMER_ACCURACY_US = 1000, GC_TEXT_SIZE = 160 };
+enum { TIMER_ACCURACY_US = 1000, GC_TEXT_SIZE = 160, GC_CLOCK_MS = 3600 * 1000 };
 
 typedef Holdfast__V1__GcResponse Counts; /* of objects that a run collected */
 
@@ -57,8 +58,10 @@ struct gc_phase {
 struct gc_run {
 	STAILQ_ENTRY(gc_run) queue;
 	struct server *server;
-	struct rpc_call *call; /* waits for the end; NULL: periodic */
-	int64_t before_ms;     /* what ended before that is collected */
+	struct rpc_call *call;	   /* waits for the end; NULL: periodic */
+	int64_t before_ms;	   /* what ended before that is collected */
+	int64_t revoked_before_ms; /* likewise, by known_ms(): revocations that ended */
+	int64_t audit_now_ms;	   /* likewise, by which the audit's age counts */
 	bool dry_run;
 	bool is_early;		      /* only of allocations of namespaces that have many */
 	bool has_left;		      /* an early one, what it takes later */
@@ -81,6 +84,8 @@ struct gc {
 	sd_event_source *early; /* owned; the next early run; mostly off */
 	uint64_t early_rest_us; /* before that */
 	struct gc_place next;	/* where it begins */
+	int64_t began_ms;	/* CLOCK_REALTIME, and */
+	uint64_t began_us;	/* CLOCK_MONOTONIC, when this server began to lead */
 };
 
 /* False when the slice is full. */
@@ -237,7 +242,7 @@ static bool may_collect_revocation(const struct gc_run *run, const ProtobufCMess
 	const Holdfast__V1__Revocation *revocation = (const void *)record;
 
 	/* what it revoked is of a former CA, which is not trusted */
-	return (revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->before_ms) ||
+	return (revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->revoked_before_ms) ||
 	       revocation->revoked_at_ms < run->server->trust_begins_at_ms;
 }
 
@@ -252,10 +257,10 @@ static bool collect_audit(struct gc_run *run, struct change *change)
 	uint32_t n;
 
 	if (run->dry_run) {
-		run->counts.audit_records = audit_prunable(run->server, GC_AUDIT_COUNT);
+		run->counts.audit_records = audit_prunable(run->server, run->audit_now_ms, GC_AUDIT_COUNT);
 		return true;
 	}
-	n = audit_prune(run->server, AUDIT_PRUNE_SLICE);
+	n = audit_prune(run->server, run->audit_now_ms, AUDIT_PRUNE_SLICE);
 	run->counts.audit_records += n;
 	return n < AUDIT_PRUNE_SLICE;
 }
@@ -405,11 +410,26 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+/* The time by which revocations and the audit count as old without a person: a clock that is ahead for a
+ * while, before it is set at the start or since, must not delete them. 0: not known yet. */
+static int64_t known_ms(const struct gc *gc)
+{
+	int64_t led_ms = (int64_t)((clock_monotonic_us() - gc->began_us) / USEC_PER_MSEC);
+
+	return led_ms < GC_CLOCK_MS ? 0 : MIN(clock_realtime_ms(), gc->began_ms + led_ms);
+}
+
+static int64_t before(int64_t now_ms, uint64_t age_ms)
+{
+	return age_ms < (uint64_t)now_ms ? now_ms - (int64_t)age_ms : 0;
+}
+
 /* Queues a run with the call, dry_run and is_early of @wanted. */
 static enum status gc_start(struct gc *gc, const struct gc_run *wanted, uint64_t older_than_ms,
 			    struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
+	int64_t sure_ms = wanted->call ? now_ms : known_ms(gc);
 	struct gc_run *run;
 
 	if (gc->n_runs == GC_RUNS_MAX)
@@ -422,7 +442,9 @@ static enum status gc_start(struct gc *gc, const struct gc_run *wanted, uint64_t
 	*run = (struct gc_run){
 		.server = gc->server,
 		.call = wanted->call,
-		.before_ms = older_than_ms < (uint64_t)now_ms ? now_ms - (int64_t)older_than_ms : 0,
+		.before_ms = before(now_ms, older_than_ms),
+		.revoked_before_ms = before(sure_ms, older_than_ms),
+		.audit_now_ms = sure_ms,
 		.dry_run = wanted->dry_run,
 		.is_early = wanted->is_early,
 		.until_us = clock_monotonic_us() + GC_EARLY_RUN_US,
@@ -493,6 +515,8 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err)
 	if (!gc)
 		return error_no_memory(err, "the collection");
 	gc->server = server;
+	gc->began_ms = clock_realtime_ms();
+	gc->began_us = clock_monotonic_us();
 	gc->early_rest_us = GC_EARLY_US;
 	STAILQ_INIT(&gc->runs);
 	r = sd_event_add_time_relative(server->event, &gc->timer, CLOCK_MONOTONIC,

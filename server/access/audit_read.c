@@ -268,13 +268,12 @@ static bool on_old(const struct kv_item *item, void *userdata)
 }
 
 /* The oldest records that may go, in order: a record with a wrong time ends them, never makes a hole. */
-static struct old find_old(struct server *server, uint32_t max)
+static struct old find_old(struct server *server, int64_t now_ms, uint32_t max)
 {
 	const Holdfast__V1__AuditHead head = audit_head(server);
 	uint64_t keep = server->config.audit_keep;
 	struct old old = {
-		.before_ms =
-			clock_realtime_ms() - (int64_t)(server->config.audit_keep_for_us / USEC_PER_MSEC),
+		.before_ms = now_ms - (int64_t)(server->config.audit_keep_for_us / USEC_PER_MSEC),
 		.keep_from = head.sequence,
 		.count_from = head.sequence >= keep ? head.sequence - keep + 1 : 0,
 	};
@@ -286,16 +285,16 @@ static struct old find_old(struct server *server, uint32_t max)
 	return old;
 }
 
-uint32_t audit_prunable(struct server *server, uint32_t max)
+uint32_t audit_prunable(struct server *server, int64_t now_ms, uint32_t max)
 {
-	return find_old(server, max).n;
+	return find_old(server, now_ms, max).n;
 }
 
-static uint32_t prune_slice(struct server *server, uint32_t max)
+static uint32_t prune_slice(struct server *server, int64_t now_ms, uint32_t max)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	uint64_t first = audit_head(server).first;
-	struct old old = find_old(server, max);
+	struct old old = find_old(server, now_ms, max);
 	char key[OBJECT_KEY_SIZE];
 	char object[AUDIT_OBJECT_SIZE];
 
@@ -311,13 +310,13 @@ static uint32_t prune_slice(struct server *server, uint32_t max)
 	return change_commit(server, &change, NULL, NULL, NULL) == STATUS_OK ? old.n : 0;
 }
 
-uint32_t audit_prune(struct server *server, uint32_t max)
+uint32_t audit_prune(struct server *server, int64_t now_ms, uint32_t max)
 {
 	uint32_t n = 0;
 
 	while (n < max) {
 		uint32_t want = max - n < AUDIT_PRUNE_SLICE ? max - n : AUDIT_PRUNE_SLICE;
-		uint32_t got = prune_slice(server, want);
+		uint32_t got = prune_slice(server, now_ms, want);
 
 		n += got;
 		if (got < want)

@@ -22,9 +22,10 @@ enum {
 enum status audit_list(struct server *server, const Holdfast__V1__ListAuditRequest *request,
 		       Holdfast__V1__ListAuditResponse **ret, struct error *err);
 
-/** Removes at most @max of the oldest records that exceed `audit_keep` or are older than `audit_keep_for`;
- * the last one always stays. Returns how many. The remaining records are a chain from the first one on. */
-uint32_t audit_prune(struct server *server, uint32_t max);
+/** Removes at most @max of the oldest records that exceed `audit_keep` or, at @now_ms, are older than
+ * `audit_keep_for`; the last one always stays. Returns how many. The remaining records are a chain from the
+ * first one on. */
+uint32_t audit_prune(struct server *server, int64_t now_ms, uint32_t max);
 
 /** How many audit_prune() would remove, for a dry run. */
-uint32_t audit_prunable(struct server *server, uint32_t max);
+uint32_t audit_prunable(struct server *server, int64_t now_ms, uint32_t max);

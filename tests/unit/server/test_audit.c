@@ -307,15 +307,15 @@ CLUSTER_TEST(more_records_than_are_kept_are_forgotten_from_the_oldest_on)
 {
 	f->server->config.audit_keep = 10;
 	record_many(f, 10);
-	assert_int_equal(audit_prune(f->server, 1000), 0);
+	assert_int_equal(audit_prune(f->server, clock_realtime_ms(), 1000), 0);
 	record_many(f, 200);
-	assert_int_equal(audit_prunable(f->server, 1000), 200);
-	assert_int_equal(audit_prune(f->server, 5), 5);
+	assert_int_equal(audit_prunable(f->server, clock_realtime_ms(), 1000), 200);
+	assert_int_equal(audit_prune(f->server, clock_realtime_ms(), 5), 5);
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_chain(f, 6, 211); /* forgetting is recorded */
 	restart(f);
 	f->server->config.audit_keep = 10;
-	assert_in_range(audit_prune(f->server, 1000), 196, 200);
+	assert_in_range(audit_prune(f->server, clock_realtime_ms(), 1000), 196, 200);
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_chain(f, audit_head(f->server).first, audit_head(f->server).sequence);
 	assert_in_range(audit_head(f->server).sequence - audit_head(f->server).first, 9, 13);
@@ -325,8 +325,8 @@ CLUSTER_TEST(old_audit_records_are_pruned_except_the_last)
 {
 	record_many(f, 5);
 	f->server->config.audit_keep_for_us = 3600 * USEC_PER_SEC;
-	assert_int_equal(audit_prunable(f->server, 1000), 0);
+	assert_int_equal(audit_prunable(f->server, clock_realtime_ms(), 1000), 0);
 	f->server->config.audit_keep_for_us = 0;
 	settle(f);
-	assert_int_equal(audit_prunable(f->server, 1000), 4);
+	assert_int_equal(audit_prunable(f->server, clock_realtime_ms(), 1000), 4);
 }

@@ -416,6 +416,34 @@ CLUSTER_TEST(it_is_collected_unasked_and_recorded_once)
 	gc_free(gc_own);
 }
 
+/* For instance the machine's clock at its start, which is set minutes later. */
+CLUSTER_TEST(a_clock_that_is_ahead_for_a_while_ends_no_revocation)
+{
+	enum { DAY_MS = 24 * 3600 * 1000 };
+	char *key = TEXT(PREFIX_REVOCATION "serial/01");
+	Holdfast__V1__Revocation revocation =
+		V1(revocation, .serial = TEXT("01"), .who = TEXT("operator/ann"),
+		   .revoked_at_ms = clock_realtime_ms(), .ends_at_ms = clock_realtime_ms() + DAY_MS);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct gc *gc_own = NULL;
+
+	change_put_record(&change, key, &revocation.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	f->server->config.gc_interval_us = 20 * USEC_PER_MSEC;
+	f->server->config.gc_after_us = USEC_PER_MSEC;
+	assert_int_equal(gc_new(f->server, &gc_own, NULL), STATUS_OK);
+	unit_clock_step(2 * DAY_MS);
+	run_for(f->event, 100);
+	assert_non_null(records_get(&f->server->state.records, key));
+	unit_clock_advance(2 * 3600 * USEC_PER_SEC);
+	run_for(f->event, 100);
+	assert_non_null(records_get(&f->server->state.records, key));
+	unit_clock_step(-2 * DAY_MS);
+	unit_clock_advance(DAY_MS * USEC_PER_MSEC);
+	UNTIL(f, !records_get(&f->server->state.records, key));
+	gc_free(gc_own);
+}
+
 CLUSTER_TEST(nodes_collect_nothing)
 {
 	Holdfast__V1__GcResponse *response;
