@@ -21,7 +21,7 @@ struct hold_place {
  * because an answer, or the process that waited for it, was lost. */
 struct hold_note {
 	char alloc_id[UUID_SIZE]; /* "": no allocation */
-	bool is_ending;		  /* it was ordered to stop, or the order was about to be sent */
+	bool is_ending; /* it was ordered to stop, or was about to be; false also if the disk was full then */
 };
 
 /** @state_dir, @runtime_dir absolute */

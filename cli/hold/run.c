@@ -6,6 +6,7 @@
 #include "hold/classify.h"
 #include "hold/holder.h"
 #include "model/message.h"
+#include "show/output.h"
 
 enum { WATCH_MS = 30000 }; /* of one blocking query; also how often the mount is looked at at least */
 
@@ -275,32 +276,43 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 	return STATUS_OK;
 }
 
-static enum status note_ending(struct holder *holder, struct error *err)
+/* A full disk keeps no claim: by an older note the next process finds the allocation, and holds it or waits
+ * until its claim is free. */
+static void note_end(struct holder *holder, const struct hold_note *note)
 {
-	holder->note.is_ending = true;
-	return holder->keeper->save(holder, &holder->note, err);
+	struct error err;
+
+	if (holder->keeper->save(holder, note, &err) != STATUS_OK)
+		print_note("holdfast: going on without it: %s", err.msg);
 }
 
-static enum status release_hold(struct holder *holder, enum hold_event event, struct error *err)
+static void note_ending(struct holder *holder)
+{
+	holder->note.is_ending = true;
+	note_end(holder, &holder->note);
+}
+
+static void release_hold(struct holder *holder, enum hold_event event)
 {
 	bool is_asked_to = event == HOLD_SIGTERM;
 
 	forget_call(holder);
 	if (holder->is_shared) {
 		holder->is_over = true;
-		return STATUS_OK;
+		return;
 	}
 	set_timer(holder, &holder->deadline, is_asked_to ? holder->timeout_us : GRACE_US, on_deadline);
-	return note_ending(holder, err);
+	note_ending(holder);
 }
 
-static enum status finish(struct holder *holder, enum hold_action action, struct error *err)
+static void finish(struct holder *holder, enum hold_action action)
 {
 	forget_call(holder);
 	holder->is_over = true;
 	if (action == HOLD_FORGET)
-		return holder->keeper->save(holder, &(struct hold_note){.is_ending = false}, err);
-	return holder->is_shared ? STATUS_OK : note_ending(holder, err);
+		note_end(holder, &(struct hold_note){.is_ending = false});
+	else if (!holder->is_shared)
+		note_ending(holder);
 }
 
 static enum status act(struct holder *holder, enum hold_action action, enum hold_event event,
@@ -314,10 +326,12 @@ static enum status act(struct holder *holder, enum hold_action action, enum hold
 	case HOLD_READY:
 		return holder->keeper->ready(holder, err);
 	case HOLD_RELEASE:
-		return release_hold(holder, event, err);
+		release_hold(holder, event);
+		break;
 	case HOLD_FORGET:
 	case HOLD_LEAVE:
-		return finish(holder, action, err);
+		finish(holder, action);
+		break;
 	case HOLD_SUSPEND:
 		(void)sd_event_source_set_enabled(holder->deadline, SD_EVENT_OFF);
 		break;

@@ -4,11 +4,13 @@
 #include "run.h"
 #include "unit.h"
 
+#include "base/fd.h"
 #include "call/connect.h"
 #include "hold/link.h"
 #include "hold/unit.h"
 #include "model/volume.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -44,6 +46,14 @@ WRAPPED(bool, hold_device_is_gone, const char *stage_dir, const char *path, stru
 	(void)str_copy(known->name, sizeof(known->name), "/loop0");
 	(void)str_copy(device_path, PATH_MAX, path);
 	return mount_is_gone;
+}
+
+static bool disk_is_full;
+int __real_file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n);
+
+WRAPPED(int, file_write_atomic, const char *path, mode_t mode, const void *bytes, size_t n)
+{
+	return disk_is_full ? -ENOSPC : __real_file_write_atomic(path, mode, bytes, n);
 }
 
 static char folder[] = "/tmp/cli-hold-unit-XXXXXX";
@@ -267,6 +277,63 @@ TEST_FIXTURE(a_server_that_never_answered_may_not_have_the_allocation, setup, NU
 	for (size_t i = 0; i < 16; i++)
 		will_refuse(i, i % 2 == 0 ? "Allocations.Run" : "Allocations.Get", STATUS_UNAVAILABLE);
 	assert_int_equal(hold(". If the server was asked in time, allocation "), HOLD_TIMED_OUT);
+}
+
+/* An earlier process holds the volume when the disk becomes full. */
+static int setup_full_disk(void **state)
+{
+	const struct hold_note note = {.alloc_id = "01890000-0000-7000-8000-000000000001"};
+	struct error err;
+
+	disk_is_full = false;
+	if (hold_note_write(&place, &note, &err) != STATUS_OK ||
+	    hold_link_make(&place, "/publish/a/0", &err) != STATUS_OK)
+		return -1;
+	disk_is_full = true;
+	return run_setup(state);
+}
+
+static int teardown_full_disk(void **state)
+{
+	disk_is_full = false;
+	return 0;
+}
+
+TEST_FIXTURE(a_full_disk_keeps_no_stop, setup_full_disk, teardown_full_disk)
+{
+	will_answer(0, "Allocations.Get", RUNNING); /* overtaken by the order to end */
+	will_answer(1, "Allocations.Stop", "{}");
+	will_answer(2, "Allocations.Get", FREED);
+	(void)raise(SIGTERM);
+	assert_int_equal(hold(""), HOLD_DONE);
+	expect_request("Allocations.Stop");
+	expect_note(false, false);
+}
+
+TEST_FIXTURE(a_full_disk_hides_no_reason, setup_full_disk, teardown_full_disk)
+{
+	will_answer(0, "Allocations.Get", STOPPED);
+	assert_int_equal(hold("volume db was taken away"), HOLD_TAKEN_AWAY);
+	expect_note(true, false);
+	will_answer(0, "Allocations.Get", STOPPED); /* the next start waits for its end nevertheless */
+	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
+	expect_note(true, false);
+	will_answer(0, "Allocations.Get", STOPPED);
+	will_answer(1, "Allocations.Get", FREED);
+	assert_int_equal(hold("note allocation "), HOLD_FAILED); /* no second one without a note */
+	assert_null(strstr(fake.requests, "Allocations.Run"));
+}
+
+TEST_FIXTURE(a_start_that_takes_too_long_is_stopped_on_a_full_disk, setup_full_disk, teardown_full_disk)
+{
+	hold_link_remove(&place);
+	for (size_t i = 0; i < 6; i++) /* each pause is half a second at least */
+		will_refuse(i, "Allocations.Get", STATUS_UNAVAILABLE);
+	will_answer(6, "Allocations.Get", FREED);
+	will_answer(7, "Allocations.Stop", "{}");
+	assert_int_equal(hold("was not mounted within 1 s"), HOLD_TIMED_OUT);
+	expect_request("Allocations.Stop");
+	expect_note(false, false);
 }
 
 /* Returns the socket of sd_notify(3). */
