@@ -9,6 +9,7 @@
 #include "hold/holder.h"
 #include "hold/link.h"
 #include "model/message.h"
+#include "show/output.h"
 
 #include <assert.h>
 #include <holdfast/v1/allocations.pb-c.h>
@@ -112,7 +113,8 @@ enum status docker_claim_release(struct docker_claim *claim, struct error *err)
 	if (!claim->record->alloc_id[0])
 		return STATUS_OK;
 	claim->record->is_ending = true;
-	TRY(record_save(claim->dir, claim->record, err));
+	if (record_save(claim->dir, claim->record, err) != STATUS_OK)
+		print_note("holdfast: going on without it: %s", err->msg);
 	return work(claim, HOLD_STOPPING, err);
 }
 

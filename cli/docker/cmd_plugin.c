@@ -160,6 +160,14 @@ static bool is_delivered(void)
 	return read(ANSWER_FD, &byte, 1) == 1;
 }
 
+/* Waits for room on the disk; false: the plugin ends. */
+static bool wait_for_room(void)
+{
+	struct pollfd parent = {.fd = ANSWER_FD, .events = POLLIN};
+
+	return poll(&parent, 1, SWEEP_US / USEC_PER_MSEC) == 0;
+}
+
 /* In the process of a request: its only descriptors are the standard ones and that of its answer. */
 static void work(struct plugin *plugin, const char *method, const Docker__VolumeRequest *request, int fd)
 	__attribute__((noreturn));
@@ -183,7 +191,7 @@ static void work(struct plugin *plugin, const char *method, const Docker__Volume
 	if (!answer || !send_answer(answer))
 		_exit(EXIT_FAILURE);
 	if (str_eq(method, "Unmount") && !answer->err[0] && is_delivered())
-		docker_volumes_unmount(&plugin->volumes, request->name, request->id);
+		docker_volumes_unmount(&plugin->volumes, request->name, request->id, &lock, wait_for_room);
 	_exit(EXIT_SUCCESS);
 }
 
@@ -368,6 +376,8 @@ static void stop(struct plugin *plugin)
 		(void)on_answer(NULL, job->fd, 0, job);
 	}
 	rpc_server_free(plugin->server); /* sends the answers */
+	for (job = plugin->jobs; job; job = job->next)
+		(void)shutdown(job->fd, SHUT_WR); /* those that wait for room on the disk end */
 	while ((job = plugin->jobs))
 		(void)on_answer(NULL, job->fd, 0, job);
 	sd_event_source_disable_unref(plugin->sweep);

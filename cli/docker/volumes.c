@@ -418,42 +418,79 @@ Docker__VolumeResponse *docker_volumes_answer(const struct docker_volumes *volum
 	return task.answer;
 }
 
-/* @id is a mount that has ended; NULL: the volume is only released. */
-static enum status release_unused(const struct docker_volumes *volumes, const char *name, const char *id,
-				  struct error *err)
+static void release_unused(const struct docker_volumes *volumes, Docker__VolumeRecord *record)
 {
-	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
 	struct docker_volumes brief = *volumes;
-	struct task task = {.volumes = &brief};
+	struct task task = {.volumes = &brief, .record = record};
+	struct error err;
 
-	TRY(record_load(volumes->dir, name, &record, err));
-	if (id) {
-		record_remove_mount(record, id);
-		TRY(record_save(volumes->dir, record, err));
-	}
 	if (record->n_mount_ids > 0 || !record->alloc_id[0])
-		return STATUS_OK;
+		return;
 	brief.timeout_us = volumes->timeout_us < RELEASE_US ? volumes->timeout_us : RELEASE_US;
-	task.record = record;
-	return with_claim(&task, docker_claim_release, err);
+	if (with_claim(&task, docker_claim_release, &err) != STATUS_OK)
+		print_note("holdfast: volume %s is not released yet: %s", record->name, err.msg);
 }
 
-void docker_volumes_unmount(const struct docker_volumes *volumes, const char *name, const char *id)
-{
-	struct error err;
-	enum status status = release_unused(volumes, name, id, &err);
+/* A mount that has ended. */
+struct ended {
+	const char *name; /* of its volume */
+	const char *id;
+	char *alloc_id; /* owned; NULL: not looked up yet */
+};
 
-	if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-		print_note("holdfast: volume %s is not released yet: %s", name, err.msg);
+/* Returns false if the record still has the mount. The volume is released even then, if it was the last one.
+ */
+static bool forget_mount(const struct docker_volumes *volumes, struct ended *mount)
+{
+	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
+	struct error err;
+	enum status status = record_load(volumes->dir, mount->name, &record, &err);
+
+	if (status == STATUS_NOT_FOUND)
+		return true;
+	if (status == STATUS_OK) {
+		if (mount->alloc_id && !str_eq(mount->alloc_id, record->alloc_id))
+			return true; /* a later mount may have its id */
+		mount->alloc_id = mount->alloc_id ? mount->alloc_id : strdup(record->alloc_id);
+		record_remove_mount(record, mount->id);
+		status = record_save(volumes->dir, record, &err);
+	}
+	if (status != STATUS_OK)
+		print_note("holdfast: volume %s still counts a mount that has ended: %s", mount->name,
+			   err.msg);
+	if (record)
+		release_unused(volumes, record);
+	return status == STATUS_OK || !mount->alloc_id;
+}
+
+void docker_volumes_unmount(const struct docker_volumes *volumes, const char *name, const char *id, int *lock,
+			    bool (*wait)(void))
+{
+	struct ended mount = {.name = name, .id = id};
+	struct error err;
+
+	while (!forget_mount(volumes, &mount)) {
+		close_fdp(lock);
+		if (!wait() || record_lock(volumes->dir, name, true, lock, &err) != STATUS_OK)
+			break;
+	}
+	free(mount.alloc_id);
 }
 
 static enum status sweep_one(const char *name, void *userdata, struct error *err)
 {
 	const struct docker_volumes *volumes = userdata;
+	cleanup(record_freep) Docker__VolumeRecord *record = NULL;
 	cleanup_close int lock = -1;
+	enum status status;
 
-	if (record_lock(volumes->dir, name, false, &lock, err) == STATUS_OK)
-		docker_volumes_unmount(volumes, name, NULL);
+	if (record_lock(volumes->dir, name, false, &lock, err) != STATUS_OK)
+		return STATUS_OK;
+	status = record_load(volumes->dir, name, &record, err);
+	if (status == STATUS_OK)
+		release_unused(volumes, record);
+	else if (status != STATUS_NOT_FOUND)
+		print_note("holdfast: %s", err->msg);
 	return STATUS_OK;
 }
 

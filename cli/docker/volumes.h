@@ -27,8 +27,11 @@ Docker__VolumeResponse *docker_volumes_answer(const struct docker_volumes *volum
 					      const Docker__VolumeRequest *request, int *ret_lock);
 
 /** Takes the mount @id off the record, and releases the volume if it was the last one; the sweep finishes a
- * release that takes too long. NULL: no mount has ended. The caller holds the lock of the volume. */
-void docker_volumes_unmount(const struct docker_volumes *volumes, const char *name, const char *id);
+ * release that takes too long. The caller holds the lock of the volume.
+ *
+ * @wait the record cannot be written now: called without the lock; true: try again */
+void docker_volumes_unmount(const struct docker_volumes *volumes, const char *name, const char *id, int *lock,
+			    bool (*wait)(void));
 
 /** Releases volumes that are not mounted and were not released in time: after a process was killed, or the
  * server was lost. Skips a volume in use by another process. */

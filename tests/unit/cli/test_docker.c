@@ -9,6 +9,7 @@
 #include "docker/volumes.h"
 #include "hold/link.h"
 
+#include <errno.h>
 #include <limits.h>
 
 #define PUBLISH_DIR "/run/holdfast-mount/publish"
@@ -54,6 +55,14 @@ WRAPPED(enum status, hold_publish_check, const char *publish_dir, const char *pa
 				 : STATUS_OK;
 }
 
+static bool disk_is_full;
+int __real_file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n);
+
+WRAPPED(int, file_write_atomic, const char *path, mode_t mode, const void *bytes, size_t n)
+{
+	return disk_is_full ? -ENOSPC : __real_file_write_atomic(path, mode, bytes, n);
+}
+
 static char folder[] = "/tmp/cli-docker-XXXXXX";
 static struct invocation inv;
 static const struct docker_volumes volumes = {
@@ -82,6 +91,7 @@ static int setup(void **state)
 
 	assert_int_equal(record_remove(folder, "db", &err), STATUS_OK);
 	protobuf_c_message_free_unpacked(inv.details, NULL);
+	disk_is_full = false;
 	kernel.is_gone = kernel.is_another = kernel.is_read_only = false;
 	inv = (struct invocation){.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
 	return run_setup(state);
@@ -120,12 +130,14 @@ static int ask_only(const char *method, const char *name, const char *id, const 
 	return lock;
 }
 
+static bool (*wait_for_room)(void);
+
 static void ask_with(const char *method, const char *name, const char *id, const char *key, const char *value)
 {
 	int lock = ask_only(method, name, id, key, value);
 
 	if (str_eq(method, "Unmount") && answer->err[0] == '\0')
-		docker_volumes_unmount(&volumes, name, id);
+		docker_volumes_unmount(&volumes, name, id, &lock, wait_for_room);
 	if (lock >= 0)
 		(void)close(lock);
 }
@@ -338,6 +350,78 @@ TEST_FIXTURE(a_volume_not_released_at_once_is_released_later, setup, teardown)
 	fake.requests[0] = '\0';
 	docker_volumes_sweep(&volumes);
 	assert_string_equal(fake.requests, "");
+}
+
+static bool gives_up(void)
+{
+	return false;
+}
+
+static bool has_room_later(void)
+{
+	disk_is_full = false;
+	return true;
+}
+
+/* podman has one id for all mounts. */
+static bool is_mounted_again_later(void)
+{
+	disk_is_full = false;
+	prepare(0, "Allocations.Run", TAKEN);
+	prepare(1, "Allocations.Get", FREED);
+	prepare(2, "Allocations.Get", RUNNING);
+	expect_done("Mount", "one");
+	return true;
+}
+
+/* A mount when the disk becomes full; the server frees its claim. */
+static void fill_disk(void)
+{
+	prepare(1, "Allocations.Get", FREED);
+	prepare(2, "Allocations.Stop", TOLD);
+	disk_is_full = true;
+}
+
+TEST_FIXTURE(a_full_disk_keeps_no_volume_claimed, setup, teardown)
+{
+	mount_one();
+	fill_disk();
+	wait_for_room = gives_up;
+	expect_done("Unmount", "one");
+	expect_request("Allocations.Stop");
+	expect_record("a", 1, false);
+	expect_done("Remove", "");
+	disk_is_full = false;
+	mount_one();
+	prepare(1, "Allocations.Get", STOPPED);
+	prepare(2, "Allocations.Stop", TOLD);
+	expect_done("Unmount", "one");
+	fill_disk();
+	expect_done("Remove", ""); /* also one that nothing counts as mounted */
+	expect_refused("Get", "db", NULL, NULL, "no volume db");
+}
+
+TEST_FIXTURE(the_end_of_a_mount_is_recorded_when_there_is_room, setup, teardown)
+{
+	mount_one();
+	expect_done("Mount", "two");
+	fill_disk();
+	wait_for_room = has_room_later;
+	expect_done("Unmount", "one");
+	assert_string_equal(fake.requests, "");
+	expect_record("a", 1, false);
+	expect_done("Unmount", "two");
+	expect_request("Allocations.Stop");
+	expect_record(NULL, 0, false);
+}
+
+TEST_FIXTURE(the_end_of_a_mount_ends_no_later_one, setup, teardown)
+{
+	mount_one();
+	fill_disk();
+	wait_for_room = is_mounted_again_later;
+	expect_done("Unmount", "one");
+	expect_record("another", 1, false);
 }
 
 static bool sweep_leaves(const char *file)
