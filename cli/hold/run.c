@@ -94,18 +94,23 @@ static enum hold_event classify_response(struct holder *holder, const ProtobufCM
 	return alloc ? hold_classify_alloc(alloc) : HOLD_LOST;
 }
 
-/* A server that was restored from an older backup knows an allocation again when its node has reported it. */
+/* A server that was restored from an older backup knows an allocation again when its node has reported it. A
+ * new process does not know the plugin of a device. While it waits in a queue, the device is another's. */
 static bool is_forgotten_too_early(struct holder *holder)
 {
+	char bound[PATH_MAX] = "";
 	bool is_known =
 		holder->path[0] ||
 		(!is_device(holder) && hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path));
+	bool is_mounted = is_known ? !is_mount_gone(holder)
+				   : is_device(holder) && holder->hold.state != HOLD_STANDBY &&
+					     hold_device_is_left(stage_dir(), holder->alloc, bound);
 
-	if (!is_known || is_mount_gone(holder))
-		return false;
-	(void)error_prefix(&holder->trouble, "still mounted at %.300s, and its node has not reported it",
-			   holder->path);
-	return true;
+	if (is_mounted)
+		(void)error_prefix(&holder->trouble,
+				   "still mounted at %.300s, and its node has not reported it",
+				   is_known ? holder->path : bound);
+	return is_mounted;
 }
 
 /* Handles a call without answer. The kernel may still show where the volume is, and that it is gone. */
