@@ -207,11 +207,28 @@ class Scripts(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), "its note stays when it has ended")
         self.assertIn(f"systemctl --quiet disable {unit}\n", self.log())
 
-    def rotate(self, part):
-        """Runs a script of the trail's rotation as logrotate does."""
+    def test_a_compromised_holder_writes_neither_a_pattern_nor_to_a_terminal(self):
+        folder, plugin = "/var/lib/private/holdfast-volumes", "/var/lib/private/holdfast-docker-plugin"
+        for i, text in enumerate(("\x1b[2J", "\\033[2J" + "x" * 30, ".*" + "/" * 34, ".*\n" * 12, "")):
+            write(f"{folder}/{i}/allocation", text)
+        os.makedirs(f"{folder}/db")
+        os.mkfifo(f"{folder}/db/allocation")
+        os.makedirs(plugin)
+        os.mkfifo(f"{plugin}/db.json")
+        for name in ("\x1b[2J", "\\033[2J"):
+            write(f"{plugin}/{name}.json", '"mount_ids": []')
+        done = self.remove("cli")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        write(f"{plugin}/pg_data-1.json", '"mount_ids": []')
+        done = self.remove("cli")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("it holds:\n  pg_data-1\nNothing", done.stderr)
+
+    def rotate(self, part, goes=True):
+        """Runs a script of the trail's rotation as logrotate does, which leaves the log in its place if it fails."""
         text = (DEBIAN / "holdfast-mounthelper.logrotate").read_text(encoding="utf-8")
         done = run("sh", "-c", text.split(f"\t{part}\n")[1].split("endscript")[0], "logrotate", "/var/log/holdfast/mounthelper.trail")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode == 0, done.stderr == ""), (goes, goes), done.stderr)
 
     def test_a_trail_that_only_grows_does_so_after_each_rotation(self):
         only_grows = Path("/run/attributes")
@@ -229,6 +246,16 @@ class Scripts(unittest.TestCase):
             self.rotate("postrotate")
             self.assertEqual(only_grows.read_text(encoding="ascii").split()[0].strip("-"), begins.strip("-"))
             self.assertEqual(list(Path("/var/log/holdfast").iterdir()), [])
+        os.rmdir("/var/log/holdfast")  # as little can be noted as on a full disk
+        only_grows.write_text("---a--- /var/log/holdfast/mounthelper.trail\n", encoding="ascii")
+        self.rotate("prerotate", goes=False)
+        self.assertIn("---a---", only_grows.read_text(encoding="ascii"))
+        os.mkdir("/var/log/holdfast")
+        self.rotate("prerotate")
+        write("/run/chattr", "#!/bin/sh\nexit 1\n", 0o755)
+        self.rotate("postrotate")
+        self.assertEqual(len(list(Path("/var/log/holdfast").iterdir())), 1, "the next rotation tries again")
+
     def test_a_backup_that_was_killed_goes_with_the_next_one(self):
         names = ("1.kit", "2.kit.part-a1B2c3", "3.kit")
         for name in names:
@@ -262,6 +289,13 @@ class Scripts(unittest.TestCase):
         write("/etc/holdfast/mounthelper.policy", "agent 1 { publish_base = /var/new }")
         self.assertFalse(self.in_use())
         self.assertTrue(self.in_use(noted=True))
+
+    def test_a_plugin_names_its_mounts_but_writes_nothing_to_a_terminal(self):
+        shutil.copy(DEBIAN / "holdfast-in-use", f"{LIBEXEC}-in-use")
+        mount("/run/holdfast-mount/stage/.csi/plug/\x1b[2J")
+        said = run("sh", f"{LIBEXEC}-in-use", "it").stderr
+        must("umount", "/run/holdfast-mount/stage/.csi/plug/\x1b[2J")
+        self.assertIn("/plug/?[2J\n", said)
 
     def test_no_label_is_changed_outside_of_run(self):
         Path("/run/holdfast/x/shadow").mkdir(parents=True)
