@@ -64,6 +64,21 @@ static struct mount_snapshot_entry *mount_snapshot_find(const struct mount_snaps
 	return RB_FIND(mount_snapshot_tree, &root, &key);
 }
 
+static void drop(struct mount_snapshot_tree *mounts, size_t *n, struct mount_snapshot_entry *mount)
+{
+	if (!mount)
+		return;
+	RB_REMOVE(mount_snapshot_tree, mounts, mount);
+	--*n;
+	free(mount);
+}
+
+/* For a volume that the helper counts now, or that is gone. */
+static void forget_stray(struct mount_snapshot *observed, const char *volume)
+{
+	drop(&observed->strays, &observed->n_strays, mount_snapshot_find(&observed->strays, volume, "", 0));
+}
+
 static enum status add_profile(struct mount_snapshot *observed, const struct mh_list_entry *entry,
 			       struct error *err)
 {
@@ -98,6 +113,8 @@ enum status mount_snapshot_add(struct mount_snapshot *observed, enum mh_list_kin
 
 	if (kind == MH_LIST_PROFILES)
 		return add_profile(observed, entry, err);
+	if (kind == MH_LIST_STAGED && !is_stray)
+		forget_stray(observed, volume);
 	mount = mount_snapshot_find(mounts, volume, alloc, slot);
 	if (!mount) {
 		if (is_stray && *n >= MOUNT_SNAPSHOT_STRAYS_MAX)
@@ -133,18 +150,10 @@ const struct mount_snapshot_entry *mount_snapshot_published(const struct mount_s
 	return mount_snapshot_find(&observed->published, "", alloc, slot);
 }
 
-static void drop(struct mount_snapshot_tree *mounts, size_t *n, struct mount_snapshot_entry *mount)
-{
-	if (!mount)
-		return;
-	RB_REMOVE(mount_snapshot_tree, mounts, mount);
-	--*n;
-	free(mount);
-}
-
 void mount_snapshot_remove_staged(struct mount_snapshot *observed, const char *volume)
 {
 	drop(&observed->staged, &observed->n_staged, mount_snapshot_find(&observed->staged, volume, "", 0));
+	forget_stray(observed, volume);
 }
 
 void mount_snapshot_remove_published(struct mount_snapshot *observed, const char *alloc, uint8_t slot)

@@ -5,17 +5,28 @@
 #include "kernel/device.h"
 #include "volume/nfs.h"
 
-/* The devices of csi volumes come and go: has another volume the number already? */
+static bool is_on_device(const struct mount_snapshot_entry *mount, const struct volume_target *target)
+{
+	return mount->dev_major == target->dev_major && mount->dev_minor == target->dev_minor;
+}
+
+/* The devices of csi volumes come and go: has another volume the number already? A helper that has lost its
+ * state counts no volume; a name that a plugin makes up is nobody's. */
 static bool is_reused(const struct volume_op *op)
 {
-	const struct volume_target *target = &op->target;
-	struct mount_snapshot_entry *staged = NULL;
+	const struct volume_manager *manager = op->manager;
+	struct mount_snapshot_entry *mount = NULL;
 
-	while ((staged = mount_snapshot_next_staged(op->manager->observed, staged))) {
-		if (staged->dev_major == target->dev_major && staged->dev_minor == target->dev_minor)
+	while ((mount = mount_snapshot_next_staged(manager->observed, mount))) {
+		if (is_on_device(mount, &op->target))
 			return true;
 	}
-	return volume_target_is_device(target);
+	while ((mount = mount_snapshot_next_stray(manager->observed, mount))) {
+		if (is_on_device(mount, &op->target) &&
+		    manager->in_use(mount->volume, VOLUME_USE_ANY, "", 0, manager->userdata))
+			return true;
+	}
+	return volume_target_is_device(&op->target);
 }
 
 /* Mounts of the device that are neither plugins' nor the helper's. */

@@ -245,7 +245,8 @@ static struct mount_snapshot *read_mount_snapshot(const struct csi_node *node)
 		const struct fake_folder *folder = &node->fake.state->folders[i];
 
 		for (size_t t = 0; t < 2; t++) {
-			struct mh_list_entry entry = {.dev_major = folder->targets[t].major,
+			struct mh_list_entry entry = {.state = node->counts_nothing ? MH_STATE_UNCOUNTED : 0,
+						      .dev_major = folder->targets[t].major,
 						      .dev_minor = folder->targets[t].minor};
 
 			if (!folder->is_used || !folder->targets[t].is_mounted)
@@ -362,6 +363,8 @@ static struct volume_target target_of(const struct csi_user *user)
 		.attachment_mode = user->is_device ? ATTACHMENT_BLOCK_DEVICE : ATTACHMENT_FILE_SYSTEM,
 		.read_only = user->read_only,
 		.mount_timeout_ms = user->node->mount_timeout_ms,
+		.dev_major = user->mounted.dev_major,
+		.dev_minor = user->mounted.dev_minor,
 	};
 
 	(void)str_copy(target.volume_id, sizeof(target.volume_id), user->volume);

@@ -58,6 +58,7 @@ struct csi_node {
 	uint32_t next_minor;
 	uint32_t major;		    /* not 0: everything is mounted from this one device, major:1 */
 	bool superblock_lives;	    /* of every device */
+	bool counts_nothing;	    /* the helper has lost its state */
 	const char *elsewhere;	    /* where every device is mounted besides; NULL: nowhere */
 	unsigned int tables;	    /* of mounts that were read for it */
 	unsigned int moments;	    /* that were noted */

@@ -75,16 +75,20 @@ TEST(names_that_the_helper_does_not_count_are_no_volumes)
 
 	for (unsigned int i = 0; i < 2 * MOUNT_SNAPSHOT_STAGED_MAX; i++) {
 		entry = staged(i / 2);
-		entry.state |= i % 2 ? 0 : MH_STATE_UNCOUNTED;
+		entry.state |= i % 2 ? MH_STATE_UNCOUNTED : 0;
 		entry.dev_minor = i % 2;
 		assert_ok(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &(struct error){0}));
 	}
 	assert_int_equal(observed->n_staged, MOUNT_SNAPSHOT_STAGED_MAX);
 	assert_int_equal(observed->n_strays, MOUNT_SNAPSHOT_STRAYS_MAX);
-	assert_int_equal(mount_snapshot_staged(observed, "v1")->dev_minor, 1);
+	assert_int_equal(mount_snapshot_staged(observed, "v1")->dev_minor, 0);
 	assert_string_equal(mount_snapshot_next_stray(observed, NULL)->volume, "v0");
-	mount_snapshot_remove_staged(observed, "v1");
-	assert_null(mount_snapshot_staged(observed, "v1"));
+	mount_snapshot_remove_staged(observed, "v0");
+	assert_null(mount_snapshot_staged(observed, "v0"));
+	assert_string_equal(mount_snapshot_next_stray(observed, NULL)->volume, "v1");
+	entry = staged(1);
+	assert_ok(mount_snapshot_add(observed, MH_LIST_STAGED, &entry, &(struct error){0})); /* counted now */
+	assert_string_equal(mount_snapshot_next_stray(observed, NULL)->volume, "v10");
 	mount_snapshot_free(observed);
 }
 

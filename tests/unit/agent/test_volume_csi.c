@@ -752,6 +752,34 @@ CASE(a_file_system_that_lives_on_is_not_released)
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 }
 
+/* Mounts of a plugin are volumes then by the journal alone, and its own is no other one. */
+CASE(a_helper_that_lost_its_state_keeps_no_volume_beside_another_one_of_its_device)
+{
+	struct csi_user *user, *other;
+
+	node->major = 8;
+	node->counts_nothing = true;
+	for (int is_known = 1; is_known >= 0; is_known--) {
+		node->n_users = 0;
+		user = csi_node_add(node, "v", false, false);
+		other = csi_node_add(node, "w", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		other->state = is_known ? CSI_USER_MOUNTED : CSI_USER_RELEASED;
+		csi_node_restart(node);
+		node->superblock_lives = true;
+		csi_user_stop(user);
+		while (user->state != CSI_USER_RELEASED && user->retries < 2)
+			csi_node_turn(node);
+		assert_int_equal(user->state == CSI_USER_RELEASED, is_known);
+		node->superblock_lives = false;
+		CSI_NODE_UNTIL(node, csi_node_is_quiet);
+		other->state = CSI_USER_MOUNTED;
+		csi_user_stop(other);
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		csi_node_expect_nothing(node);
+	}
+}
+
 /* Whose device it is was judged when the plugin had mounted it, and survives the agent. */
 CASE(a_mount_made_by_hand_keeps_the_volume_from_being_released)
 {
