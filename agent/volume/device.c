@@ -11,7 +11,7 @@ static bool is_on_device(const struct mount_snapshot_entry *mount, const struct 
 }
 
 /* The devices of csi volumes come and go: has another volume the number already? A helper that has lost its
- * state counts no volume; a name that a plugin makes up is nobody's. */
+ * state counts no volume; a name that a plugin makes up does not count. */
 static bool is_reused(const struct volume_op *op)
 {
 	const struct volume_manager *manager = op->manager;

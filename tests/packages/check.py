@@ -104,14 +104,14 @@ def what_is_in_etc_is_a_conffile(debs):
         need(files == conffiles, f"{deb}: {files ^ conffiles}")
 
 
-def needrestart_restarts_no_volume(debs):
+def needrestart_restarts_no_volume_or_network(debs):
     with tempfile.TemporaryDirectory() as folder:
         run("dpkg-deb", "-x", debs["cli"], folder)
         conf = os.path.join(folder, "etc/needrestart/conf.d/holdfast.conf")
         # as its main program reads it, and asks for a unit
         text = ('our %nrconf; defined do $ARGV[0] or die $@; my ($k) = grep { $ARGV[1] =~ /$_/ } keys %{$nrconf{override_rc}};'
                 'print defined $k ? $nrconf{override_rc}{$k} : "restart";')
-        for unit, expected in (("holdfast-volume@db.service", "0"), ("holdfast-server.service", "restart")):
+        for unit, expected in (("holdfast-volume@db.service", "0"), ("holdfast-network@web.service", "0"), ("holdfast-server.service", "restart")):
             found = run("perl", "-e", text, conf, unit).stdout
             need(found == expected, f"{unit}: {found}")
 
@@ -261,7 +261,7 @@ def main():
     debs = packages(CHECKOUT)
     passed, failed = 0, 0
     checks = [all_are_there, they_belong_together, lintian_has_nothing_to_say, every_override_has_a_reason,
-              nothing_in_them_has_privilege, what_is_in_etc_is_a_conffile, needrestart_restarts_no_volume, the_two_helpers_are_the_same_bytes,
+              nothing_in_them_has_privilege, what_is_in_etc_is_a_conffile, needrestart_restarts_no_volume_or_network, the_two_helpers_are_the_same_bytes,
               scripts_are_shell, what_is_to_be_read_is_in_them, the_licence_is_reported, spdx_says_what_is_in_them,
               apt_takes_them_from_a_signed_repository_only]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="holdfast-packages-") as folder:

@@ -153,6 +153,13 @@ class TaskDriver(unittest.TestCase):
             self.assertEqual(ended(ident)["client_status"], "COMPLETE")
             machine.wait_for("the network to follow", lambda still=still: machine.is_active("holdfast-network@web.service") == still)
 
+    def test_units_stop_when_the_process_of_their_network_is_killed(self):
+        machine.systemctl("start", *NETWORK)
+        os.kill(int(machine.show("holdfast-network@web.service", "MainPID")), signal.SIGKILL)
+        for unit in NETWORK:
+            machine.wait_for("it to stop", lambda unit=unit: machine.show(unit, "ActiveState") == "inactive")
+        self.assertEqual(len(self.folders_of_tmp(*NETWORK)), 3)
+
     def folders_of_tmp(self, *units):
         """What (machine, unit...) have as /tmp and /var/tmp, while the units run in one network."""
         machine.systemctl("start", *units)
