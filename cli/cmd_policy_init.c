@@ -6,17 +6,15 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "command/commands.h"
-#include "conf/conf.h"
+#include "command/settings.h"
 #include "show/output.h"
 
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* The accounts of the packages, see docs/adr/13-at-home-on-the-host.md. */
 static const char agent_account[] = "holdfast";
@@ -60,12 +58,7 @@ static void release(struct enrolled *enrolled)
 
 static enum status read_enrolled(struct enrolled *ret, struct error *err)
 {
-	char folder[PATH_MAX];
-
-	if (access(HOLDFAST_AGENT_SETTINGS_PATH, R_OK) == 0) {
-		TRY(conf_dropin_dir(HOLDFAST_AGENT_SETTINGS_PATH, folder, err));
-		TRY(conf_load_merged(HOLDFAST_AGENT_SETTINGS_PATH, folder, &ret->settings, err));
-	}
+	TRY(agent_settings_load(HOLDFAST_AGENT_SETTINGS_PATH, &ret->settings, err));
 	if (file_read(HOLDFAST_TICKET_KEY_PATH, TICKET_KEY_TEXT_MAX, &ret->ticket_key, NULL) == 0)
 		ret->ticket_key[strcspn(ret->ticket_key, "\n")] = '\0';
 	return STATUS_OK;

@@ -108,9 +108,12 @@ enum status connect_server(struct invocation *inv, struct connection **ret, stru
 enum status connect_agent(struct invocation *inv, struct connection **ret, struct error *err)
 {
 	cleanup_connection struct connection *connection = NULL;
-	struct rpc_endpoint endpoint = {.unix_path = agent_socket_path(inv)};
-	enum status status = connection_new(inv, &connection, err);
+	char path[PATH_MAX];
+	struct rpc_endpoint endpoint = {.unix_path = path};
+	enum status status = agent_socket_path(inv, HOLDFAST_AGENT_SETTINGS_PATH, path, err);
 
+	if (status == STATUS_OK)
+		status = connection_new(inv, &connection, err);
 	if (status == STATUS_OK) {
 		connection->is_agent = true;
 		status = open_client(connection, &endpoint, err);

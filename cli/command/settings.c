@@ -176,11 +176,32 @@ enum status server_settings_resolve(struct invocation *inv, struct server_settin
 	return STATUS_OK;
 }
 
-const char *agent_socket_path(const struct invocation *inv)
+enum status agent_settings_load(const char *path, struct conf **ret, struct error *err)
 {
-	const char *path = setting_value(inv, OPT_SOCKET);
+	char folder[PATH_MAX];
 
-	return path ? path : HOLDFAST_AGENT_SOCKET_PATH;
+	*ret = NULL;
+	if (access(path, R_OK) < 0)
+		return STATUS_OK;
+	TRY(conf_dropin_dir(path, folder, err));
+	return conf_load_merged(path, folder, ret, err);
+}
+
+enum status agent_socket_path(const struct invocation *inv, const char *settings, char ret[static PATH_MAX],
+			      struct error *err)
+{
+	cleanup(conf_freep) struct conf *conf = NULL;
+	const char *path = setting_value(inv, OPT_SOCKET);
+	enum status status = path ? STATUS_OK : agent_settings_load(settings, &conf, err);
+
+	if (status != STATUS_OK && access(HOLDFAST_AGENT_SOCKET_PATH, F_OK) < 0)
+		return status;
+	if (conf)
+		path = json_string_value(json_object_get(conf_root(conf), "socket"));
+	if (str_copy(ret, PATH_MAX, path ? path : HOLDFAST_AGENT_SOCKET_PATH) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG,
+				 "the path of the agent's socket");
+	return STATUS_OK;
 }
 
 const char *publish_dir(void)

@@ -3,6 +3,7 @@
 /* Where the server and the agent are and who we are: options, then the environment, then the dev folder. */
 
 #include "command/command.h"
+#include "conf/conf.h"
 #include "rpc/address.h"
 
 #include <limits.h>
@@ -31,8 +32,14 @@ enum status server_settings_resolve(struct invocation *inv, struct server_settin
  * @path room for the file's name, which the invocation borrows */
 void settings_prefer_credential(struct invocation *inv, const char *name, char path[static PATH_MAX]);
 
-/** Path of the agent's socket; borrowed. */
-const char *agent_socket_path(const struct invocation *inv);
+/** Load the settings of this machine's agent, @path with its drop-ins. @ret NULL: this user cannot read them,
+ * or there are none */
+enum status agent_settings_load(const char *path, struct conf **ret, struct error *err);
+
+/** Path of the agent's socket: that of its @settings by default, if they can be read. Mistakes in them count
+ * only if no agent listens at the packages' default. */
+enum status agent_socket_path(const struct invocation *inv, const char *settings, char ret[static PATH_MAX],
+			      struct error *err);
 
 /** Returns the mount helper's publish_base: of root's _cli.env_, else the packages' default; borrowed. A path
  * that a node reports is never used for engines and units. */

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "call/connect.h"
 #include "call/spec.h"
+#include "command/settings.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,23 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum status load_settings(const char *path, struct conf **ret, struct error *err)
-{
-	char folder[PATH_MAX];
-
-	TRY(conf_dropin_dir(path, folder, err));
-	return conf_load_merged(path, folder, ret, err);
-}
-
 enum status hold_own_node(const char *path, char ret[static HOLD_NODE_SIZE], struct error *err)
 {
 	cleanup(conf_freep) struct conf *conf = NULL;
 	const json_t *node;
 
 	ret[0] = '\0';
-	if (access(path, R_OK) < 0)
+	TRY(agent_settings_load(path, &conf, err));
+	if (!conf)
 		return STATUS_OK;
-	TRY(load_settings(path, &conf, err));
 	node = json_object_get(conf_root(conf), "node_id");
 	if (!json_is_string(node) || str_copy(ret, HOLD_NODE_SIZE, json_string_value(node)) < 0)
 		return conf_error(conf, conf_root(conf), "node_id", err, "node_id names no node");

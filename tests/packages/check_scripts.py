@@ -179,15 +179,43 @@ class Scripts(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn(f"systemctl stop {unit}\n", self.log())
 
+    def remove_agent(self, before="", after="done"):
+        """Removes an agent whose drain ends as AFTER, and which had accepted no allocations BEFORE, or does not answer."""
+        return self.remove("agent", holdfast=f"""echo "holdfast $*" >>/run/log
+            case "$*" in
+            'agent drain') [ {after} = done ] ;;
+            'agent status --json') [ '{before}' != silent ] && printf '{{\n "drain": {{"state": "{after}", {before}}}\n}}\n' ;;
+            'agent status') echo "there is no socket" >&2; exit 1 ;;
+            esac""")
+
     def test_the_agent_stays_if_its_drain_leaves_something(self):
         units = "holdfast-agent-socket.service holdfast-agent-setuid.service"
         for state, code in (("incomplete", 1), ("draining", 1), ("unacknowledged", 0), ("done", 0)):
-            done = self.remove("agent", holdfast=f"""printf '{{\n "drain": {{"state": "{state}"}}\n}}\n'""")
+            done = self.remove_agent(after=state)
             self.assertEqual(done.returncode, code, state)
-            self.assertEqual("holdfast agent drain\n" in done.stderr, code == 1, done.stderr)
+            self.assertEqual("because the drain" in done.stderr, code == 1, done.stderr)
+            self.assertEqual("node attest" in done.stderr, state == "unacknowledged", done.stderr)
+            self.assertEqual("systemctl stop holdfast-drain.service\n" in self.log(), code == 0, self.log())
             self.assertEqual(f"systemctl stop {units}\n" in self.log(), code == 0, self.log())
-            self.assertEqual("systemctl start holdfast-drain.service\n" in self.log(), code == 1, self.log())
-        self.assertEqual(self.remove("agent", holdfast="exit 1").returncode, 0, "it does not run")
+            self.assertEqual("agent drain --cancel\n" in self.log(), code == 1, self.log())
+
+    def test_a_drain_that_somebody_else_began_is_not_cancelled(self):
+        done = self.remove_agent(before='"accepting": false', after="draining")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("takes no new allocations, as before", done.stderr)
+        self.assertNotIn("--cancel", self.log())
+
+    def test_the_agent_stays_if_it_does_not_answer_and_may_have_run_something(self):
+        settings = "/etc/holdfast/agent.hcl"
+        for has_settings, is_active in ((True, False), (False, True), (False, False)):
+            write(settings)
+            if not has_settings:
+                os.unlink(settings)
+            write("/run/systemctl", f'#!/bin/sh\necho "systemctl $*" >>/run/log\n[ $2 != is-active ] || exit {int(not is_active)}\n', 0o755)
+            done = self.remove_agent(before="silent")
+            self.assertEqual(done.returncode, int(has_settings or is_active))
+            self.assertEqual("there is no socket\nNothing was stopped." in done.stderr, done.returncode == 1, done.stderr)
+            self.assertEqual(" stop " in self.log(), done.returncode == 0, self.log())
 
     def test_the_cli_stays_while_an_allocation_of_a_unit_is_mounted(self):
         note, unit = "/var/lib/private/holdfast-volumes/db/allocation", "holdfast-volume@db.service"

@@ -110,10 +110,11 @@ def clean():
     machine.run("systemctl", "stop", *UNITS, check=False)
     for line in reversed(machine.mounts_below("/run/holdfast-mount")):
         machine.run("umount", line.split(" ")[4], check=False)
+    shutil.rmtree("/etc/holdfast", ignore_errors=True)  # an agent that does not run stays with its settings
     dpkg("--purge", *names(), check=False)
     machine.run("dpkg-statoverride", "--remove", HELPER, check=False)
     machine.run("systemctl", "reset-failed", check=False)
-    for folder in ("/root/pki", "/etc/holdfast", "/var/lib/holdfast", "/var/log/holdfast", "/run/holdfast-mount"):
+    for folder in ("/root/pki", "/var/lib/holdfast", "/var/log/holdfast", "/run/holdfast-mount"):
         shutil.rmtree(folder, ignore_errors=True)
 
 

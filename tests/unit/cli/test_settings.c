@@ -118,15 +118,38 @@ TEST_FIXTURE(the_dev_folder_answers_everything_and_options_still_win, clear_envi
 	assert_int_equal(rmdir(dir), 0);
 }
 
-TEST_FIXTURE(the_agents_socket_has_a_default, clear_environment, NULL)
+static void expect_socket(const struct invocation *inv, const char *settings, const char *expected)
+{
+	char path[PATH_MAX];
+
+	assert_ok(agent_socket_path(inv, settings, path, &(struct error){0}));
+	assert_string_equal(path, expected);
+}
+
+TEST_FIXTURE(the_agents_socket_is_that_of_its_settings, clear_environment, NULL)
 {
 	struct invocation inv = {.command = NULL};
+	char dir[] = "/tmp/holdfast-settings-XXXXXX", file[64], path[PATH_MAX];
+	struct error err;
 
-	assert_true(agent_socket_path(&inv)[0] == '/');
+	assert_non_null(mkdtemp(dir));
+	assert_true(str_format(file, sizeof(file), "%s/agent.hcl", dir) > 0);
+	expect_socket(&inv, file, "/run/holdfast/agent.sock");
+	for (int i = 0; i < 2; i++) {
+		const char *text = i ? "socket = \"/s\"\n" : "node_id = \"n\"\n";
+
+		assert_int_equal(file_write_atomic(file, 0600, text, strlen(text)), 0);
+		expect_socket(&inv, file, i ? "/s" : "/run/holdfast/agent.sock");
+	}
+	assert_int_equal(file_write_atomic(file, 0600, "socket =", 8), 0);
+	assert_int_equal(agent_socket_path(&inv, file, path, &err),
+			 access("/run/holdfast/agent.sock", F_OK) < 0 ? STATUS_INVALID_ARGUMENT : STATUS_OK);
 	assert_int_equal(setenv("HOLDFAST_AGENT_SOCKET", "/e", 1), 0);
-	assert_string_equal(agent_socket_path(&inv), "/e");
+	expect_socket(&inv, file, "/e");
 	inv.options[OPT_SOCKET] = "/o";
-	assert_string_equal(agent_socket_path(&inv), "/o");
+	expect_socket(&inv, file, "/o");
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(rmdir(dir), 0);
 }
 
 /* A folder of credentials with one file for each of @names. */
