@@ -32,8 +32,7 @@ enum status server_settings_resolve(struct invocation *inv, struct server_settin
  * @path room for the file's name, which the invocation borrows */
 void settings_prefer_credential(struct invocation *inv, const char *name, char path[static PATH_MAX]);
 
-/** Load the settings of this machine's agent, @path with its drop-ins. @ret NULL: this user cannot read them,
- * or there are none */
+/** Load the settings of this machine's agent, @path with its drop-ins. @ret NULL: they cannot be read */
 enum status agent_settings_load(const char *path, struct conf **ret, struct error *err);
 
 /** Path of the agent's socket: that of its @settings by default, if they can be read. Mistakes in them count

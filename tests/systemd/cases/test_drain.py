@@ -156,6 +156,18 @@ class Drain(unittest.TestCase):
         self.assertEqual(machine.mounts_below(machine.TREE), before)
         self.assertEqual(alloc_status(alloc)["client_status"], "RUNNING")
 
+    def test_an_agent_that_listens_elsewhere_is_drained_as_well(self):
+        settings = f"{machine.ETC}/agent.d/socket.hcl"
+        machine.write(settings, 'socket = "/run/holdfast/elsewhere.sock"\n')
+        self.addCleanup(machine.systemctl, "restart", AGENT)
+        self.addCleanup(os.unlink, settings)
+        machine.systemctl("restart", AGENT)
+        machine.wait_connected()
+        alloc = run_alloc("elsewhere")
+        machine.systemctl("stop", DRAIN)
+        self.assertEqual(result()["state"], "done")
+        self.expect_lost(alloc)
+
     def test_a_drain_that_no_shutdown_follows_can_be_taken_back(self):
         run_alloc("reversed")
         machine.systemctl("stop", DRAIN)
