@@ -275,6 +275,17 @@ class Life(unittest.TestCase):
         dpkg("--remove", *names())
         self.assertEqual(processes(), {})
 
+    def test_an_agent_that_was_stopped_is_not_removed_before_it_has_drained(self):
+        machine.set_up()
+        machine.systemctl("stop", "holdfast-agent-socket")
+        done = dpkg("--remove", *names("agent", "driver-container"), check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("does not answer", done.stderr)
+        self.assertTrue(machine.is_active("holdfast-drain"))
+        machine.systemctl("start", "holdfast-agent-socket", "holdfast-server")
+        machine.wait_connected()
+        self.assertIn("is drained", dpkg("--remove", *names("agent", "driver-container")).stderr)
+
     def test_trees_of_the_policy_count_as_well(self):
         machine.write("/etc/holdfast/mounthelper.policy", "agent 1 { stage_base = /srv/s; publish_base = /srv/p # x\n}\n")
         os.makedirs("/srv/p/a", exist_ok=True)
