@@ -2,6 +2,7 @@
 /* Reading by pages, all of the revision of the first one. */
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "etcd/batch.h"
 #include "etcd/etcd_internal.h"
@@ -180,8 +181,14 @@ static void ahead_ask(struct etcd *etcd, struct ahead *ahead, const struct page 
 /* False: it did not come, or cannot be read. */
 static bool ahead_take(struct etcd *etcd, struct ahead *ahead, struct page *page)
 {
-	while (ahead->is_asked)
-		(void)etcd_run(etcd, UINT64_MAX);
+	const uint64_t end_us = etcd->is_brief ? clock_monotonic_us() + ETCD_BRIEF_US : UINT64_MAX;
+
+	for (uint64_t now_us = 0; ahead->is_asked && now_us < end_us; now_us = clock_monotonic_us())
+		(void)etcd_run(etcd, etcd->is_brief ? ETCD_BRIEF_US : UINT64_MAX);
+	if (ahead->is_asked) {
+		etcd_call_cancel(&ahead->call);
+		ahead->is_asked = false;
+	}
 	if (!ahead->is_read)
 		return false;
 	page_release(page);

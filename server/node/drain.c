@@ -225,6 +225,7 @@ static void on_drain_durable(struct server *server, void *userdata)
 {
 	cleanup_free struct answer_waiting *waiting = userdata;
 	Holdfast__V1__DrainNodeResponse *response;
+	struct nodes_sight sight;
 	struct node_entry *node;
 	struct error err;
 
@@ -236,7 +237,8 @@ static void on_drain_durable(struct server *server, void *userdata)
 	response = calloc(1, sizeof(*response));
 	if (response) {
 		holdfast__v1__drain_node_response__init(response);
-		response->node = nodes_view(server, node);
+		nodes_sight_init(server, waiting->call, &sight);
+		response->node = nodes_view(server, node, &sight);
 		if (response->node && add_progress(server, waiting->call, node, response)) {
 			answer_durable(server, waiting->call, &response->base);
 			return;

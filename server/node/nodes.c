@@ -46,7 +46,37 @@ static enum node_status nodes_status(const struct server *server, const struct n
 			      (int64_t)(server->config.node_down_after_us / USEC_PER_MSEC));
 }
 
-static bool add_plugins(const struct node_entry *entry, Holdfast__V1__Node *view)
+void nodes_sight_init(struct server *server, const struct rpc_call *call, struct nodes_sight *ret)
+{
+	ret->has_jobs = access_scope_init(server, call, ACCESS_JOB_READ, &ret->jobs, NULL) == STATUS_OK;
+	ret->has_volumes =
+		access_scope_init(server, call, ACCESS_VOLUME_READ, &ret->volumes, NULL) == STATUS_OK;
+}
+
+static bool sees_alloc(struct nodes_sight *sight, const char *namespace)
+{
+	return sight->has_jobs && access_scope_has(&sight->jobs, namespace);
+}
+
+bool nodes_sees_claim(struct nodes_sight *sight, const char *namespace)
+{
+	return sees_alloc(sight, namespace) ||
+	       (sight->has_volumes && access_scope_has(&sight->volumes, namespace));
+}
+
+/* Hides the allocation that runs the plugin from a caller who may not see it. The namespace of one that is
+ * gone is unknown. False when memory is short. */
+static bool hide_alloc(struct server *server, Holdfast__V1__NodePlugin *plugin, struct nodes_sight *sight)
+{
+	const struct alloc_entry *alloc = state_alloc(&server->state, plugin->allocation_id);
+	bool is_seen =
+		alloc ? sees_alloc(sight, alloc->alloc.namespace) : sight->has_jobs && sight->jobs.is_all;
+
+	return is_seen || message_set_text(&plugin->allocation_id, "");
+}
+
+static bool add_plugins(struct server *server, const struct node_entry *entry, struct nodes_sight *sight,
+			Holdfast__V1__Node *view)
 {
 	const struct instance_entry *instance;
 
@@ -57,14 +87,15 @@ static bool add_plugins(const struct node_entry *entry, Holdfast__V1__Node *view
 		if (view->n_plugins == NODE_PLUGINS_MAX)
 			break;
 		view->plugins[view->n_plugins] = node_plugin_to_pb(&instance->instance.plugin);
-		if (!view->plugins[view->n_plugins])
+		if (!view->plugins[view->n_plugins] ||
+		    !hide_alloc(server, view->plugins[view->n_plugins++], sight))
 			return false;
-		view->n_plugins++;
 	}
 	return true;
 }
 
-Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node)
+Holdfast__V1__Node *nodes_view(struct server *server, const struct node_entry *node,
+			       struct nodes_sight *sight)
 {
 	Holdfast__V1__Node *view = node_to_pb(&node->node);
 
@@ -73,7 +104,7 @@ Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_en
 	view->status = (Holdfast__V1__NodeStatus)nodes_status(server, node);
 	view->disconnected_ms = nodes_disconnected_ms(server, node);
 	view->certificate_expires_at_ms = node->session ? node->certificate_expires_ms : 0;
-	if (add_plugins(node, view))
+	if (add_plugins(server, node, sight, view))
 		return view;
 	holdfast__v1__node__free_unpacked(view, NULL);
 	return NULL;
@@ -111,24 +142,6 @@ static bool add_attributes(const struct node_entry *entry, Holdfast__V1__Node *v
 		view->n_attributes = i + 1;
 	}
 	return view->attributes != NULL;
-}
-
-void nodes_sight_init(struct server *server, const struct rpc_call *call, struct nodes_sight *ret)
-{
-	ret->has_jobs = access_scope_init(server, call, ACCESS_JOB_READ, &ret->jobs, NULL) == STATUS_OK;
-	ret->has_volumes =
-		access_scope_init(server, call, ACCESS_VOLUME_READ, &ret->volumes, NULL) == STATUS_OK;
-}
-
-static bool sees_alloc(struct nodes_sight *sight, const char *namespace)
-{
-	return sight->has_jobs && access_scope_has(&sight->jobs, namespace);
-}
-
-bool nodes_sees_claim(struct nodes_sight *sight, const char *namespace)
-{
-	return sees_alloc(sight, namespace) ||
-	       (sight->has_volumes && access_scope_has(&sight->volumes, namespace));
 }
 
 /* Lists the live claims of @entry, or those of them that another machine holds. @sight NULL: of all
@@ -201,7 +214,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	if (!response)
 		return error_no_memory(err, "a node");
 	holdfast__v1__get_node_response__init(response);
-	response->node = nodes_view(server, entry);
+	response->node = nodes_view(server, entry, &sight);
 	if (!response->node || !add_drivers(entry, response->node) ||
 	    !add_attributes(entry, response->node) ||
 	    !list_live(entry, false, &sight, &response->claims, &response->n_claims) ||
@@ -237,7 +250,8 @@ DEFINE_READ_METHOD(nodes_handle_get, get_method)
 /* List. */
 
 struct page {
-	const struct server *server;
+	struct server *server;
+	struct nodes_sight *sight;
 	struct filter *filter; /* NULL: everything */
 	size_t per_page;
 	Holdfast__V1__ListNodesResponse *response;
@@ -245,7 +259,7 @@ struct page {
 
 static enum status add_node(const struct page *page, const struct node_entry *entry, struct error *err)
 {
-	Holdfast__V1__Node *view = nodes_view(page->server, entry);
+	Holdfast__V1__Node *view = nodes_view(page->server, entry, page->sight);
 
 	if (!view)
 		return error_no_memory(err, "a node");
@@ -282,14 +296,17 @@ static enum status fill_page(const struct page *page, struct node_entry *entry, 
 
 DEFINE_CLEANUP(struct filter, filter_free)
 
-static enum status list(struct server *server, const Holdfast__V1__ListNodesRequest *request,
+static enum status list(struct server *server, const struct rpc_call *call,
+			const Holdfast__V1__ListNodesRequest *request,
 			Holdfast__V1__ListNodesResponse *response, struct error *err)
 {
 	cleanup(filter_freep) struct filter *filter = NULL;
 	const char *from =
 		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
-	struct page page = {.server = server, .response = response};
+	struct nodes_sight sight;
+	struct page page = {.server = server, .sight = &sight, .response = response};
 
+	nodes_sight_init(server, call, &sight);
 	TRY(list_page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err));
 	if (request->filter[0] != '\0') {
 		TRY(filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err));
@@ -308,7 +325,7 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	if (!response)
 		return error_no_memory(err, "a node");
 	holdfast__v1__list_nodes_response__init(response);
-	status = list(server, (const void *)message, response, err);
+	status = list(server, call, (const void *)message, response, err);
 	if (status == STATUS_OK)
 		answer_durable(server, call, &response->base);
 	else
@@ -330,6 +347,7 @@ static void on_eligibility_durable(struct server *server, void *userdata)
 {
 	Holdfast__V1__SetEligibilityResponse response = HOLDFAST__V1__SET_ELIGIBILITY_RESPONSE__INIT;
 	cleanup_free struct answer_waiting *waiting = userdata;
+	struct nodes_sight sight;
 	struct node_entry *entry;
 	struct error err;
 
@@ -337,7 +355,8 @@ static void on_eligibility_durable(struct server *server, void *userdata)
 		rpc_call_fail(waiting->call, &err);
 		return;
 	}
-	response.node = nodes_view(server, entry);
+	nodes_sight_init(server, waiting->call, &sight);
+	response.node = nodes_view(server, entry, &sight);
 	if (response.node)
 		rpc_call_reply(waiting->call, &response.base);
 	else
@@ -521,6 +540,7 @@ static void on_identified(struct server *server, void *userdata)
 {
 	cleanup_free struct answer_waiting *waiting = userdata;
 	Holdfast__V1__IdentifyNodeResponse *response = calloc(1, sizeof(*response));
+	struct nodes_sight sight;
 	struct node_entry *entry;
 	struct error err;
 
@@ -531,7 +551,8 @@ static void on_identified(struct server *server, void *userdata)
 	}
 	if (response) {
 		holdfast__v1__identify_node_response__init(response);
-		response->node = nodes_view(server, entry);
+		nodes_sight_init(server, waiting->call, &sight);
+		response->node = nodes_view(server, entry, &sight);
 	}
 	if (response && response->node &&
 	    list_live(entry, true, NULL, &response->claims, &response->n_claims))

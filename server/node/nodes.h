@@ -21,9 +21,6 @@ void nodes_handle_set_eligibility(struct rpc_call *call, const ProtobufCMessage 
 void nodes_handle_identify(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void nodes_handle_purge(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
-/** As it is shown. Owned by the caller; NULL when memory is short. */
-Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node);
-
 /** Namespaces whose work on a node the caller may see. */
 struct nodes_sight {
 	bool has_jobs, has_volumes; /* in some namespace */
@@ -32,3 +29,7 @@ struct nodes_sight {
 
 void nodes_sight_init(struct server *server, const struct rpc_call *call, struct nodes_sight *ret);
 bool nodes_sees_claim(struct nodes_sight *sight, const char *namespace);
+
+/** As it is shown. Owned by the caller; NULL when memory is short. */
+Holdfast__V1__Node *nodes_view(struct server *server, const struct node_entry *node,
+			       struct nodes_sight *sight);

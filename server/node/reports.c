@@ -500,7 +500,7 @@ static enum status had_claim(struct session *session, struct alloc_entry *alloc,
 	*ret = freed.n > 0;
 	if (*ret)
 		alloc->freed_index = freed.claims[0].modify_index;
-	return status == STATUS_DATA_LOSS ? STATUS_OK : status;
+	return status;
 }
 
 /* A short hello omits published volumes. */

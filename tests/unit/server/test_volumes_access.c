@@ -143,8 +143,10 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		 0, 1},
 		{"{\"policy\":{\"name\":\"p\",\"node\":\"write\"}}", 0, 0},
 	};
+	static const char *const others[] = {"Nodes.List", "Nodes.SetEligibility", "Nodes.Drain"};
 	char text[8192], *secret;
 	cleanup(caller_release) struct caller_client caller;
+	struct instance_entry *instance;
 
 	connect_csi(f);
 	operator_does(f, "Volumes.Register", "{\"volume\":{\"id\":\"v\",\"namespace\":\"mine\"," PARTS "}}");
@@ -155,11 +157,20 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 	run_in(f, ALLOC_2, "theirs");
 	hold_in(f, "01890000-0000-7000-8000-00000000c001", ALLOC_1, "mine");
 	hold_in(f, "01890000-0000-7000-8000-00000000c002", ALLOC_2, "theirs");
+	/* it runs the plugin */
+	instance = LIST_FIRST(&state_node(&f->server->state, "n2")->instances);
+	(void)str_copy(instance->instance.plugin.allocation_id, UUID_TEXT_SIZE, ALLOC_2);
 	operator_does(f, "Operator.PutPolicy", cases[0].policy);
 	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
 	caller_init(&caller, f, NULL, secret);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		operator_does(f, "Operator.PutPolicy", cases[i].policy);
+		for (size_t k = 0; k < ARRAY_SIZE(others); k++) {
+			assert_int_equal(try(&caller, others[k], k == 0 ? "{}" : "{\"id\":\"n2\"}", text,
+					     sizeof(text)),
+					 STATUS_OK);
+			assert_null(strstr(text, ALLOC_2));
+		}
 		assert_int_equal(try(&caller, "Nodes.Get", "{\"id\":\"n2\"}", text, sizeof(text)), STATUS_OK);
 		assert_int_equal(strstr(text, "\"allocations\":[{\"id\":\"" ALLOC_1) != NULL,
 				 cases[i].allocs);
