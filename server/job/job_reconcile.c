@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 /* The state of a member. */
 enum member_state {
@@ -210,6 +211,12 @@ static int64_t min_healthy_ms(const struct pass *pass, uint32_t group)
 	return pass->job->type == JOB_BATCH ? 0 : pass->job->groups[group].update.min_healthy_ms;
 }
 
+/* A time to come was stored while the clock was ahead: 0, long ago. */
+static int64_t past_ms(const struct pass *pass, int64_t time_ms)
+{
+	return time_ms > pass->world->now_ms ? 0 : time_ms;
+}
+
 /* Was it healthy at some time, until now or its end? */
 static bool was_healthy(const struct pass *pass, const struct job_alloc *alloc)
 {
@@ -219,7 +226,8 @@ static bool was_healthy(const struct pass *pass, const struct job_alloc *alloc)
 
 	if (pass->job->type == JOB_BATCH && alloc->client == CLIENT_COMPLETE)
 		return true;
-	return alloc->healthy_ms > 0 && until_ms - alloc->healthy_ms >= min_healthy_ms(pass, alloc->group);
+	return alloc->healthy_ms > 0 &&
+	       until_ms - past_ms(pass, alloc->healthy_ms) >= min_healthy_ms(pass, alloc->group);
 }
 
 static bool is_healthy(const struct pass *pass, const struct job_alloc *alloc)
@@ -551,7 +559,7 @@ static bool has_node(struct pass *pass, const struct member *member)
 static bool counts_as_failure(const struct pass *pass, const struct job_alloc *alloc)
 {
 	return runs_version(pass->job, alloc) && has_failed(pass, alloc) &&
-	       alloc->end_ms >= pass->job->submit_ms;
+	       alloc->end_ms >= past_ms(pass, pass->job->submit_ms);
 }
 
 static const struct job_refusal *find_refusal(const struct job_world *world, const struct member *member,
@@ -584,7 +592,7 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 	const struct job_alloc *failed = member->n_allocs > 0 && counts_as_failure(pass, &member->allocs[0])
 						 ? &member->allocs[0]
 						 : NULL;
-	int64_t now_ms = pass->world->now_ms, oldest_ms = 0;
+	int64_t now_ms = pass->world->now_ms, oldest_ms = 0, last_ms = 0;
 	uint32_t n_failed = 0;
 
 	if (failed && policy->attempts == 0 && !policy->unlimited) {
@@ -592,22 +600,25 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 		return false;
 	}
 	for (size_t i = 0; i < member->n_allocs; i++) {
-		const struct job_alloc *alloc = &member->allocs[i];
+		int64_t end_ms = past_ms(pass, member->allocs[i].end_ms);
 
-		if (!counts_as_failure(pass, alloc) || alloc->end_ms + policy->interval_ms <= now_ms)
+		if (!counts_as_failure(pass, &member->allocs[i]))
+			continue;
+		last_ms = MAX(last_ms, end_ms);
+		if (end_ms + policy->interval_ms <= now_ms)
 			continue;
 		n_failed++;
 		if (n_failed <= policy->attempts + 1)
-			oldest_ms = alloc->end_ms;
+			oldest_ms = end_ms;
 	}
 	if (n_failed > policy->attempts && !policy->unlimited) {
 		(void)add_wait(pass, member, JOB_WAIT_ATTEMPTS, &member->allocs[0],
 			       oldest_ms + policy->interval_ms);
 		return false;
 	}
-	if (!failed || failed->end_ms + policy->delay_ms <= now_ms)
+	if (!failed || last_ms + policy->delay_ms <= now_ms)
 		return true;
-	(void)add_wait(pass, member, JOB_WAIT_DELAY, failed, failed->end_ms + policy->delay_ms);
+	(void)add_wait(pass, member, JOB_WAIT_DELAY, failed, last_ms + policy->delay_ms);
 	return false;
 }
 

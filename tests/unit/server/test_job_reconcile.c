@@ -200,6 +200,42 @@ JOB_TEST(an_allocation_that_failed_too_often_waits_until_its_failures_are_old)
 	assert_int_equal(decisions.wake_ms, 95000 + 60000);
 }
 
+/* The clock was ahead when the job was submitted and failed, and was set back since. */
+JOB_TEST(a_failure_of_a_time_to_come_delays_nothing_and_later_ones_count)
+{
+	struct job_alloc allocs[3] = {alloc_of("a", 0), alloc_of("b", 0), alloc_of("c", 0)};
+	const int64_t now_ms = 100000, submit_ms = job.submit_ms;
+
+	for (int i = 0; i < 3; i++) {
+		allocs[i].client = CLIENT_FAILED;
+		allocs[i].end_ms = now_ms - 1000 + i;
+	}
+	allocs[0].end_ms = 100 * now_ms;
+	job.submit_ms = 100 * now_ms;
+	assert_int_equal(decide(allocs, 1, NULL)->n_actions, 1);
+	group.reschedule.delay_ms = 5000;
+	assert_int_equal(decide(allocs, 1, NULL)->n_actions, 1);
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 0);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_DELAY);
+	assert_int_equal(decisions.waits[0].until_ms, now_ms - 1000 + 1 + 5000);
+	assert_int_equal(decide(allocs, 3, NULL)->n_actions, 0);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_ATTEMPTS);
+	group.reschedule = (struct job_reschedule){.attempts = 1, .interval_ms = 60000};
+	job.submit_ms = submit_ms;
+}
+
+JOB_TEST(a_member_that_was_healthy_while_the_clock_was_ahead_is_healthy)
+{
+	struct job_alloc allocs[1] = {alloc_of("a", 0)};
+
+	group.update.min_healthy_ms = 10000;
+	allocs[0].client = CLIENT_RUNNING;
+	allocs[0].healthy_ms = INT64_MAX / 2;
+	(void)decide(allocs, 1, NULL);
+	assert_int_equal(decisions.groups[0].healthy, 1);
+	group.update.min_healthy_ms = 0;
+}
+
 JOB_TEST(a_member_without_attempts_is_not_placed_after_a_failure)
 {
 	struct job_alloc allocs[1] = {alloc_of("a", 0)};
