@@ -121,6 +121,7 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL("age", "{create_time_ms:age}"), LINE("{topologies?y}", ""),
 		   LINE("{topologies?y}", "topologies"), PART("topologies", &topology_page),
 		   TABLE("capabilities", "requested_capabilities", &capability_table),
+		   LINE("{history_error?y}", "claims that are freed are left out: {history_error}"),
 		   TABLE("claims", "claims", &show_claims), TABLE("usage", "usages", &show_usages));
 
 static void show_why(const Holdfast__V1__GetVolumeResponse *answer)

@@ -83,6 +83,10 @@ static void later(struct etcd_copy *copy, uint64_t delay_us)
 
 static void close_watch(struct etcd_copy *copy)
 {
+	if (copy->coming_revision > copy->revision) { /* a part of an answer is in the copy */
+		copy->stage = COPY_NONE;
+		copy->is_confirmed = copy->is_whole = false;
+	}
 	etcd_call_cancel(&copy->call);
 	rpc_stream_cancel(copy->stream);
 	copy->stream = NULL;
@@ -324,7 +328,7 @@ static bool find_store(struct etcd_copy *copy, const Etcdserverpb__TxnResponse *
 	if (!sequence || !txn->header ||
 	    !etcd_generation_read(txn_key_of(txn, ETCD_LOOK_GENERATION), &generation))
 		return false;
-	copy->revision = txn->header->revision;
+	copy->revision = copy->coming_revision = txn->header->revision;
 	copy->sequence.revision = sequence->mod_revision;
 	etcd_text_of(sequence, copy->sequence.text, sizeof(copy->sequence.text));
 	copy->records = (struct etcd_records){

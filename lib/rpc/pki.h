@@ -14,6 +14,10 @@ enum {
 	PKI_CLUSTER_SIZE = 62, /* with " CA" it is a common name */
 	PKI_HOST_SIZE = 256,
 	PKI_SKEW_S = 300, /* clocks of machines differ: certificates are dated back by this */
+	/* So one of an issuer whose clock is ahead may be valid, and counts as issued up to so much later.
+	 * The second that is missing lets the next one, which counts as issued after that, be valid at once.
+	 */
+	PKI_AHEAD_MS = (PKI_SKEW_S - 1) * 1000,
 };
 
 struct pki_cert_request {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "access/local_operators.h"
 
-#include "access/revocations.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "rpc/pki.h"
 
 #include <pwd.h>
 
@@ -44,7 +44,7 @@ enum status local_operators_name(const struct local_operators *operators, const 
 		if (operators->list[i].uid != peer->uid)
 			continue;
 		/* a revocation of this identity ends it, and those to come are good */
-		peer->issued_ms = clock_realtime_ms() + REVOCATION_AHEAD_MS;
+		peer->issued_ms = clock_realtime_ms() + PKI_AHEAD_MS;
 		(void)str_format(peer->uri, sizeof(peer->uri), "holdfast://%s/operator/%s", cluster,
 				 operators->list[i].name);
 		return STATUS_OK;

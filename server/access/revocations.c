@@ -16,6 +16,7 @@
 #include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "rpc/pki.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -283,7 +284,7 @@ static void cover(struct server *server, const char *identity, Revocation *revoc
 	revocation->revoked_at_ms = clock_realtime_ms();
 	if (!identity)
 		return;
-	revocation->covers_until_ms = revocation->revoked_at_ms + REVOCATION_AHEAD_MS;
+	revocation->covers_until_ms = revocation->revoked_at_ms + PKI_AHEAD_MS;
 	if (revocation->covers_until_ms < revocation_cutoff_ms(server, identity))
 		revocation->covers_until_ms = revocation_cutoff_ms(server, identity);
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Revoked certificates: single ones by serial number, and all of an identity that are valid at a moment.
- *
- * A certificate begins PKI_SKEW_S before it is issued. One that was issued by a clock ahead of this server's
- * may be valid: it is covered, too. So what counts as issued up to REVOCATION_AHEAD_MS later is revoked; the
- * server issues the next one as of after that. The second that is missing lets this one be valid at once.
+/* Revoked certificates: single ones by serial number, and all of an identity that are valid at a moment, see
+ * PKI_AHEAD_MS: the server issues the next one as of after that.
  *
  * The list is in the store, so every server has it. A new entry ends the calls, streams and sessions of the
  * certificates that it covers in the next turn of the loop, on each server; a revoked token ends its own.
@@ -14,7 +11,6 @@
 
 #include "base/error.h"
 #include "rpc/peer.h"
-#include "rpc/pki.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "store/kv.h"
@@ -30,7 +26,6 @@ enum {
 	REVOCATIONS_WARN = REVOCATIONS_MAX / 4 * 3,
 	REVOCATIONS_WARNING_SIZE = 512,
 	REVOCATION_REASON_MAX = 255,
-	REVOCATION_AHEAD_MS = (PKI_SKEW_S - 1) * 1000,
 };
 
 /** STATUS_UNAUTHENTICATED with who revoked the certificate of @peer and when. */

@@ -201,7 +201,7 @@ static void answer(struct server *server, void *userdata)
 	holdfast__v1__detach_volume_response__init(response);
 	if (volume) /* when memory is short: a shorter list is still true */
 		(void)volume_show_claims(server, volume, fence->node_id, fence->since, &response->claims,
-					 &response->n_claims);
+					 &response->n_claims, NULL);
 	answer_durable(server, fence->call, &response->base);
 }
 

@@ -32,7 +32,7 @@ static void show_detached(struct server *server, const struct volumes_waiting *w
 			if (str_eq(claim->claim.node_id, waiting->node_id))
 				release_drive(server, claim);
 	(void)volume_show_claims(server, entry, waiting->node_id, waiting->since, &response->claims,
-				 &response->n_claims);
+				 &response->n_claims, NULL);
 }
 
 static void on_detached(struct server *server, void *userdata)

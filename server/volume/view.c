@@ -54,19 +54,23 @@ static bool show_claim(const struct claim *claim, struct shown *shown)
 	return message != NULL;
 }
 
-/* Reads the history. Live claims are shown even if it cannot be read. */
-static void read_history(struct server *server, const struct volume_entry *entry, struct freed_list *ret)
+/* Reads the history. Live claims are shown even if it cannot be read. @ret_why may be NULL. False when memory
+ * is short. */
+static bool read_history(struct server *server, const struct volume_entry *entry, struct freed_list *ret,
+			 char **ret_why)
 {
 	struct error err;
 
-	if (freed_of_volume(server, entry, ret, &err) != STATUS_OK &&
-	    err.status != STATUS_RESOURCE_EXHAUSTED) /* any reader can cause it */
+	if (freed_of_volume(server, entry, ret, &err) == STATUS_OK)
+		return true;
+	if (err.status != STATUS_RESOURCE_EXHAUSTED) /* any reader can cause it */
 		log_ctx(LOG_ERR, &(struct log_ctx){.volume = entry->id, .op = "volume", .err = &err},
 			"the history of volume %s cannot be shown", entry->id);
+	return !ret_why || message_set_text(ret_why, err.msg);
 }
 
 bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
-			uint64_t since, Holdfast__V1__Claim ***ret, size_t *ret_n)
+			uint64_t since, Holdfast__V1__Claim ***ret, size_t *ret_n, char **ret_why)
 {
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 	const struct claim_entry *claim;
@@ -74,11 +78,11 @@ bool volume_show_claims(struct server *server, const struct volume_entry *entry,
 	bool is_whole;
 	size_t n = 0;
 
-	read_history(server, entry, &freed);
+	is_whole = read_history(server, entry, &freed, ret_why);
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		n++;
 	shown.claims = calloc(n + freed.n + 1, sizeof(Holdfast__V1__Claim *));
-	is_whole = shown.claims != NULL;
+	is_whole = is_whole && shown.claims;
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		is_whole = is_whole && show_claim(&claim->claim, &shown);
 	for (size_t i = 0; i < freed.n; i++)
@@ -143,7 +147,8 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 	    usage_of_volume(entry, !with_claims, &view->usages, &view->n_usages) &&
 	    (!with_claims || !server->show_schedule ||
 	     server->show_schedule(server, entry, &view->snapshots_state)) &&
-	    (!with_claims || volume_show_claims(server, entry, NULL, 0, &view->claims, &view->n_claims)))
+	    (!with_claims || volume_show_claims(server, entry, NULL, 0, &view->claims, &view->n_claims,
+						&view->history_error)))
 		return view;
 	holdfast__v1__volume__free_unpacked(view, NULL);
 	return NULL;

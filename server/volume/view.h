@@ -30,6 +30,7 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 
 /** Returns the volume's claims, live ones and then its history, the newest first. @node_id: only of that
  * node, NULL: of all. @since: without those that were freed in this revision or before. The caller owns @ret
- * with its elements, also when it returns false: memory is short and some are left out. */
+ * with its elements, also when it returns false: memory is short and some are left out.
+ * @ret_why why the history is left out; a message's text, or NULL */
 bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
-			uint64_t since, Holdfast__V1__Claim ***ret, size_t *ret_n);
+			uint64_t since, Holdfast__V1__Claim ***ret, size_t *ret_n, char **ret_why);

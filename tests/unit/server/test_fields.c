@@ -281,6 +281,7 @@ static const struct row {
 	{"v1.Volume.description", TEXT},
 	{"v1.Volume.external_id", FOREIGN,
 	 "a_registration_of_another_namespaces_volume_is_refused_as_one_of_an_unknown_id"},
+	{"v1.Volume.history_error", DERIVED},
 	{"v1.Volume.id", OWN},
 	{"v1.Volume.name", TEXT},
 	{"v1.Volume.namespace", OWN},

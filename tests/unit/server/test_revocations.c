@@ -87,7 +87,7 @@ static enum status ask_as_bob(struct caller_client *bob, struct error *err)
 /* Clocks of those that issue are ahead; the last one had its clock set back since. */
 CASE(a_revocation_covers_each_certificate_of_the_identity_that_is_valid)
 {
-	static const int64_t ahead_ms[] = {0, 1000, 60000, 240000, REVOCATION_AHEAD_MS - 1000};
+	static const int64_t ahead_ms[] = {0, 1000, 60000, 240000, PKI_AHEAD_MS - 1000};
 	struct caller_client bob[ARRAY_SIZE(ahead_ms)];
 	char *key = TEXT(PREFIX_REVOCATION "id/operator/bob");
 	Holdfast__V1__Revocation *revocation;

@@ -2860,6 +2860,8 @@ TEST_ON(a_caller_cannot_keep_the_server_from_others_while_etcd_is_silent, struct
 	assert_ok(
 		call(operator, & holdfast__v1__volumes__descriptor, "Get", &of_volume.base, &message, NULL));
 	assert_int_equal(((Holdfast__V1__GetVolumeResponse *)message)->volume->n_claims, 1);
+	assert_contains(((Holdfast__V1__GetVolumeResponse *)message)->volume->history_error,
+			"ask again in a second");
 	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
 }
 
