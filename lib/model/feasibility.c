@@ -30,6 +30,8 @@ static const char *const words[OBSTACLE_N] = {
 	[OBSTACLE_NO_PLUGIN] = "without the plugin of one of the volumes",
 	[OBSTACLE_UNHEALTHY] = "without a healthy plugin",
 	[OBSTACLE_NO_CONTROLLER] = "without a healthy controller of a plugin",
+	[OBSTACLE_NO_PROVIDER_ID] = "without the provider's id for a plugin",
+	[OBSTACLE_FENCED] = "fenced in this boot",
 	[OBSTACLE_TOPOLOGY] = "in another topology",
 	[OBSTACLE_MAX_VOLUMES] = "at the limit of volumes of a plugin",
 	[OBSTACLE_MODE] = "asked for a mode that a volume does not have",
@@ -55,6 +57,7 @@ enum status obstacle_status(enum obstacle obstacle)
 	case OBSTACLE_NO_PLUGIN:
 	case OBSTACLE_UNHEALTHY:
 	case OBSTACLE_NO_CONTROLLER:
+	case OBSTACLE_NO_PROVIDER_ID:
 		return STATUS_UNAVAILABLE;
 	case OBSTACLE_DISK:
 	case OBSTACLE_MAX_ALLOCS:
@@ -65,6 +68,7 @@ enum status obstacle_status(enum obstacle obstacle)
 	case OBSTACLE_INELIGIBLE:
 	case OBSTACLE_CONSTRAINT:
 	case OBSTACLE_DRIVER_LACKS:
+	case OBSTACLE_FENCED:
 	case OBSTACLE_TOPOLOGY:
 	case OBSTACLE_MODE:
 	case OBSTACLE_CLAIMED:
@@ -223,6 +227,17 @@ static enum obstacle check_plugin(const struct feasibility *in, const struct wan
 			"volume %s: no connected node runs a healthy controller of plugin %s; see holdfast "
 			"plugin status %s",
 			volume->id, volume->plugin_id, volume->plugin_id);
+	if (wanted->lacks_provider_id)
+		return found(
+			OBSTACLE_NO_PROVIDER_ID, ret,
+			"volume %s: plugin %s reports no provider's id of node %s, or another node's; see "
+			"holdfast plugin status %s",
+			volume->id, volume->plugin_id, in->node_id, volume->plugin_id);
+	if (wanted->is_fenced)
+		return found(OBSTACLE_FENCED, ret,
+			     "volume %s: the storage of plugin %s refuses node %s, which was fenced in this "
+			     "boot. Reboot node %s, which lifts the fence; see holdfast node fence",
+			     volume->id, volume->plugin_id, in->node_id, in->node_id);
 	return OBSTACLE_NONE;
 }
 

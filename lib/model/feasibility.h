@@ -34,6 +34,8 @@ enum obstacle {
 	OBSTACLE_NO_PLUGIN,
 	OBSTACLE_UNHEALTHY,
 	OBSTACLE_NO_CONTROLLER,
+	OBSTACLE_NO_PROVIDER_ID, /* the provider's of the node */
+	OBSTACLE_FENCED,
 	OBSTACLE_TOPOLOGY,
 	OBSTACLE_MAX_VOLUMES,
 	OBSTACLE_MODE,
@@ -50,6 +52,8 @@ struct wanted_volume {
 	bool controller_healthy;		   /* some connected node runs one */
 	Holdfast__V1__Topology *const *topologies; /* where the volume can be reached: any one of them */
 	size_t n_topologies;			   /* 0: anywhere */
+	bool lacks_provider_id; /* it must be attached, and the provider's id of the node is not known */
+	bool is_fenced;		/* the storage refuses the node in this boot */
 	uint32_t others; /* distinct volumes of its plugin on the node that this request does not ask for */
 	const struct claim *const *claims; /* live claims of the volume that bear on this node */
 	size_t n_claims;

@@ -202,9 +202,22 @@ static bool holds(const struct node_entry *node, const struct volume_entry *volu
 	return false;
 }
 
+/* Would its node need an attach that the provider cannot be asked for? */
+static bool lacks_provider_id(const struct placement_volume *from, const struct wanted_volume *wanted)
+{
+	const struct controller_half *controller;
+
+	if (!wanted->controller_required || wanted->plugin->node.provider_node_id[0] != '\0')
+		return false;
+	controller = controller_capabilities(from->entry->plugin);
+	return controller && controller->attach_detach;
+}
+
 static void look_at_volume(const struct placement *placement, const struct node_entry *node,
 			   const struct placement_volume *from, struct wanted_volume *ret)
 {
+	struct server *server = placement->server;
+
 	*ret = (struct wanted_volume){
 		.volume = &from->entry->volume,
 		.request = from->request,
@@ -217,6 +230,10 @@ static void look_at_volume(const struct placement *placement, const struct node_
 		return;
 	ret->controller_required =
 		from->controller_decided ? from->controller_required : ret->plugin->controller_required;
+	ret->lacks_provider_id = lacks_provider_id(from, ret);
+	ret->is_fenced =
+		server->check_not_fenced &&
+		server->check_not_fenced(server, node, from->entry->volume.plugin_id, NULL) != STATUS_OK;
 	if (from->n_claims > 0 && holds(node, from->entry)) {
 		ret->claims = from->claims;
 		ret->n_claims = from->n_claims;

@@ -332,6 +332,16 @@ static void held_elsewhere(struct world *w)
 	w->wanted[0].n_claims = 1;
 }
 
+static void without_provider_id(struct world *w)
+{
+	w->wanted[0].lacks_provider_id = true;
+}
+
+static void fenced(struct world *w)
+{
+	w->wanted[0].is_fenced = true;
+}
+
 static const struct {
 	void (*breaks)(struct world *w);
 	enum obstacle obstacle;
@@ -377,6 +387,10 @@ static const struct {
 	{controller_only, OBSTACLE_NO_PLUGIN, STATUS_UNAVAILABLE, {"does not offer"}},
 	{unhealthy, OBSTACLE_UNHEALTHY, STATUS_UNAVAILABLE, {"not healthy: probe failed"}},
 	{no_controller, OBSTACLE_NO_CONTROLLER, STATUS_UNAVAILABLE, {"healthy controller of plugin native"}},
+	ROW(without_provider_id, OBSTACLE_NO_PROVIDER_ID, STATUS_UNAVAILABLE,
+	    {"plugin native reports no provider's id of node n1"}),
+	ROW(fenced, OBSTACLE_FENCED, STATUS_FAILED_PRECONDITION,
+	    {"refuses node n1, which was fenced in this boot", "Reboot node n1"}),
 	ROW(other_zone, OBSTACLE_TOPOLOGY, STATUS_FAILED_PRECONDITION,
 	    {"zone = a is needed and the node has b"}),
 	{no_zone, OBSTACLE_TOPOLOGY, STATUS_FAILED_PRECONDITION, {"the node has no such segment"}},

@@ -298,6 +298,8 @@ CASE(without_the_providers_name_of_the_node_nothing_is_stored)
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_int_equal(f->server->state.n_claims, 0);
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 0);
+	assert_error(run_alloc(f, ALLOC_2, "n1", &err), STATUS_UNAVAILABLE, err,
+		     "reports no provider's id of node n1");
 }
 
 CASE(without_a_controller_nothing_is_stored)

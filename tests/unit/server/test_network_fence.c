@@ -395,6 +395,26 @@ WORLD_TEST(a_node_in_the_fenced_boot_gets_no_claim_of_that_plugin)
 	take_claim(f, &f->n1, "db", ALLOC_2);
 }
 
+/* It has the fewest allocations. */
+WORLD_TEST(work_is_placed_on_another_node_than_one_in_the_fenced_boot)
+{
+	struct error err;
+
+	f->n2.csi.has_node = true;
+	fake_node_send_fingerprint(&f->n2);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	take_claim(f, &f->n2, "db", ALLOC_2);
+	release_claim(f, &f->n2, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_succeeds(run_alloc(f, ALLOC_3, "", &err), err);
+	assert_string_equal(state_alloc(&f->server->state, ALLOC_3)->alloc.node_id, "n2");
+}
+
 /* A call that took effect after the lift: the server has proved that the node is accepted, and it is not. */
 WORLD_TEST(a_person_lifts_a_fence_once_more)
 {
