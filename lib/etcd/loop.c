@@ -6,6 +6,7 @@
 #include "etcd/etcd_internal.h"
 
 #include <assert.h>
+#include <sys/param.h>
 
 enum { READER_TRIES = 2 * ETCD_ENDPOINTS_MAX };
 
@@ -61,12 +62,12 @@ static bool may_continue(const struct etcd *etcd, int n_tries)
 	return etcd->election ? election_is_leading(etcd->election) : n_tries < READER_TRIES;
 }
 
-static void pause_for(struct etcd *etcd, uint64_t us)
+static void pause_for(struct etcd *etcd, uint64_t us, uint64_t end_us)
 {
-	const uint64_t end = clock_monotonic_us() + us;
+	const uint64_t until_us = MIN(clock_monotonic_us() + us, end_us);
 
-	for (uint64_t now = clock_monotonic_us(); now < end; now = clock_monotonic_us())
-		(void)etcd_run(etcd, end - now);
+	for (uint64_t now = clock_monotonic_us(); now < until_us; now = clock_monotonic_us())
+		(void)etcd_run(etcd, until_us - now);
 }
 
 /* False: @end_us has come. */
@@ -104,7 +105,7 @@ enum status etcd_ask(struct etcd *etcd, const char *method, const ProtobufCMessa
 		if (!is_worth_another(question.status) || !may_continue(etcd, n_tries) ||
 		    clock_monotonic_us() >= end_us)
 			break;
-		pause_for(etcd, backoff_next(&backoff, backoff_random()));
+		pause_for(etcd, backoff_next(&backoff, backoff_random()), end_us);
 	}
 	if (question.status != STATUS_OK && err)
 		*err = question.err;

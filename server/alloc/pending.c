@@ -968,7 +968,8 @@ static bool matters(const struct change_object *object)
 	case OBJECT_NODE_PLUGIN:
 		return true;
 	case OBJECT_RECORD:
-		return str_starts_with(object->key, PREFIX_JOB); /* an allocation may give up its place */
+		/* of a job: an allocation may give up its place */
+		return str_starts_with(object->key, PREFIX_JOB) || placement_depends_on(object->key);
 	case OBJECT_KIND_N:
 		break;
 	}

@@ -14,6 +14,7 @@
 #include "node/nodes.h"
 #include "plugin/controller.h"
 #include "plugin/plugins.h"
+#include "state/keys.h"
 #include "state/storage_index.h"
 #include "volume/store.h"
 
@@ -624,4 +625,11 @@ enum status placement_choose_node(struct server *server, struct alloc *alloc,
 			return error_no_memory(err, "an allocation");
 	}
 	return STATUS_OK;
+}
+
+bool placement_depends_on(const char *key)
+{
+	/* whose report is waited for, see epoch_check(), and whose storage refuses it */
+	return str_starts_with(key, PREFIX_ATTESTATION) || str_starts_with(key, PREFIX_REPLACED) ||
+	       str_starts_with(key, PREFIX_FENCE) || str_eq(key, KEY_NODE_COUNT);
 }

@@ -73,3 +73,6 @@ enum status placement_choose(const struct placement *placement, const struct nod
 enum status placement_choose_node(struct server *server, struct alloc *alloc,
 				  const struct placement_assumed *assumed, struct refusal *refusal,
 				  struct error *err);
+
+/** May a change of the record with this key let something be placed? */
+bool placement_depends_on(const char *key);

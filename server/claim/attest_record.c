@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "claim/claims.h"
+#include "fence/fences.h"
 #include "log/log.h"
 #include "recovery/replaced.h"
 #include "state/keys.h"
@@ -100,7 +101,7 @@ attestation *attest_record_make(struct server *server, const struct attest_recor
 	record->epoch = state_epoch(&server->state);
 	record->id = strdup(id);
 	record->node_id = strdup(facts->node->id);
-	record->boot_id = strdup(facts->node->node.boot_id);
+	record->boot_id = strdup(fences_boot(&facts->node->node));
 	record->reason = strdup(facts->reason);
 	record->by = strdup(access_who(server, facts->call, who));
 	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
@@ -170,14 +171,13 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 {
 	char prefix[OBJECT_KEY_SIZE];
 	struct record_entry *next, *entry = first_record(server, node_id, prefix);
-	int64_t now_ms = entry ? clock_realtime_ms() : 0;
 
 	for (; entry; entry = next) {
 		attestation ended = *(const attestation *)(const void *)entry->record.message;
 		cleanup(change_release) struct change change = CHANGE_INIT;
 
 		next = next_record(entry, prefix);
-		if (ended.expires_at_ms <= now_ms || !str_eq(ended.boot_id, boot_id))
+		if (ended.expires_at_ms == 0 || !str_eq(ended.boot_id, boot_id))
 			continue;
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node_id, .op = "attest"},
 			"the attestation of %s is over: it covered what a node releases later that was taken "
@@ -223,9 +223,15 @@ bool attest_is_at_provider(const struct claim *claim)
 	return claim->state == CLAIM_NODE_DETACHED && claim->attach != ATTACH_NONE;
 }
 
-bool attest_is_answered(const struct node_entry *node, const struct claim *claim)
+bool attest_may_come_back(const struct server *server, const struct node_entry *node)
 {
-	return node_is_connected(node) && !claim->other_machine;
+	return !node_is_connected(node) && node->node.disconnected_ms == 0 && !node->is_unreported &&
+	       fences_led_ms(server) < fences_grace_ms(server);
+}
+
+bool attest_is_answered(const struct server *server, const struct node_entry *node, const struct claim *claim)
+{
+	return (node_is_connected(node) || attest_may_come_back(server, node)) && !claim->other_machine;
 }
 
 enum status attest_free_claim(const struct attest_said *said, change_done_fn *freed,
@@ -254,7 +260,8 @@ bool attest_apply(struct server *server, struct claim_entry *entry, change_done_
 	const struct attest_said said = {.what = "Nodes.Attest", .detail = detail, .why = detail};
 	struct error err;
 
-	if (entry->claim.state > CLAIM_UNPUBLISHING || attest_is_answered(entry->node, &entry->claim) ||
+	if (entry->claim.state > CLAIM_UNPUBLISHING ||
+	    attest_is_answered(server, entry->node, &entry->claim) ||
 	    (entry->claim.state < CLAIM_UNPUBLISHING && claims_may_run(server, &entry->claim)))
 		return false;
 	record = attest_record_valid(server, entry);

@@ -1153,7 +1153,7 @@ static bool note_object(struct server *server, const struct change_object *objec
 	case OBJECT_RECORD:
 		if (str_starts_with(object->key, PREFIX_JOB))
 			mark_changed(server, object->key);
-		return false;
+		return placement_depends_on(object->key);
 	case OBJECT_ALLOC:
 		if (alloc->job_id[0] != '\0')
 			mark_job_of(server, object);

@@ -5,10 +5,12 @@
 #include "asks.h"
 #include "restored.h"
 #include "sample.h"
+#include "submission.h"
 #include "unit.h"
 
 #include "base/fd.h"
 #include "claim/held_twice.h"
+#include "fence/fences.h"
 #include "model/pb.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
@@ -116,8 +118,32 @@ static void expect_two_writers(struct fixture *f)
 	assert_error(held_twice_check_rivals(db, &err), STATUS_UNAVAILABLE, err, "n1");
 	assert_non_null(strstr(err.msg, "n2"));
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	unit_clock_advance((uint64_t)fences_grace_ms(f->server) * USEC_PER_MSEC);
 	assert_int_equal(attest(f, "n2", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
 	UNTIL(f, metric_of(f, "volumes_held_twice") == 0);
+}
+
+/* Nothing else changes. */
+TEST_FIXTURE(what_waits_for_a_report_is_placed_after_the_attestation, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct submission s;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	make_job(f, &s);
+	(void)run(f, &s, NULL);
+	settle(f);
+	assert_int_equal(f->n2.runs, 0);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, f->n2.runs == 1);
 }
 
 TEST_FIXTURE(a_node_that_is_gone_is_attested_per_volume_or_purged, setup, teardown)

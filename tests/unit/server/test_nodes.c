@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "claim/attest.h"
 #include "claim/attest_record.h"
+#include "fence/fences.h"
 #include "node/down.h"
 #include "node/lookup.h"
 #include "node/nodes.h"
@@ -1330,6 +1331,25 @@ CLUSTER_TEST(a_release_that_hangs_is_attested_once_the_node_is_away)
 	lose(f, &f->n1);
 	assert_int_equal(attest(f, "n1", NULL, "the filer fenced it", 0, false, NULL, NULL), STATUS_OK);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
+/* It may come back in seconds, and gives its receipt. */
+CLUSTER_TEST(a_node_that_was_connected_until_the_server_began_is_not_taken_for_away)
+{
+	struct error err;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	restart(f);
+	assert_error(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION, err,
+		     "may come back; ask again in");
+	assert_error(attest(f, "n1", NULL, "it burnt", 60000, false, NULL, &err), STATUS_FAILED_PRECONDITION,
+		     err, "may come back; ask again in");
+	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	unit_clock_advance((uint64_t)fences_grace_ms(f->server) * USEC_PER_MSEC);
+	assert_succeeds(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), err);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
 CLUSTER_TEST(a_timed_attestation_frees_the_claims_of_stopped_work_of_an_absent_node)
