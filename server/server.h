@@ -172,6 +172,7 @@ struct server {
 	sd_event_source *node_down_timer; /* owned; when the next node counts as down, see node/down.h */
 	bool has_ends_due;		  /* a node's is_end_due may be set */
 	int64_t started_ms;		  /* nodes without a session are missed since then at the earliest */
+	uint64_t leads_since_us;	  /* CLOCK_MONOTONIC */
 	bool is_ending;			  /* sessions end because the server does */
 	bool is_superseded; /* another store takes the place: nothing of this one is acknowledged */
 	bool is_serving;    /* the store is open and its state loaded */

@@ -244,3 +244,15 @@ const char *node_disk_command(enum node_disk disk, const char *path, char ret[st
 	(void)str_format(ret, NODE_DISK_TEXT_SIZE, "%s %.*s", commands[disk], NODE_DISK_PATH_MAX, path);
 	return ret;
 }
+
+const char *node_own_boot(const struct node *node)
+{
+	const struct past_boot *last = node->past_boots;
+
+	if (node->n_past_boots == 0 || !str_eq(last->id, node->boot_id) || last->machine[0] == '\0')
+		return node->boot_id;
+	for (uint32_t i = 1; i < node->n_past_boots; i++)
+		if (node_was_in_boot(node, node->past_boots[i].id))
+			return node->past_boots[i].id;
+	return node->boot_id;
+}

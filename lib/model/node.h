@@ -204,6 +204,10 @@ void node_replace_machine(struct node *node, const char *machine, int64_t now_ms
 /** Is the node the machine that was in the boot @boot_id? Known are the current boot and the past ones. */
 bool node_was_in_boot(const struct node *node, const char *boot_id);
 
+/** Which boot the machine that is the node now was in last: after an identify that was taken back, the node's
+ * last boot is that of the other machine. */
+const char *node_own_boot(const struct node *node);
+
 /** Order of two ids of nodes at a provider. 0: some providers take both for one node, as they ignore case,
  * blanks at the ends, or a + or zeros at the beginning. */
 int node_provider_id_compare(const char *a, const char *b);

@@ -17,7 +17,6 @@
 #include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "claim/release.h"
-#include "fence/fences.h"
 #include "log/log.h"
 #include "model/pb.h"
 #include "node/lookup.h"
@@ -77,7 +76,7 @@ static enum status refuse_absence(const struct word *word, struct error *err)
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"node %s was connected until this server began to lead, and may come back; ask again in "
 		"%" PRId64 " seconds",
-		word->node->id, (fences_grace_ms(word->server) - fences_led_ms(word->server)) / 1000 + 1);
+		word->node->id, (nodes_grace_ms(word->server) - nodes_led_ms(word->server)) / 1000 + 1);
 }
 
 /* Checks that the claim may be attested: a claim that is being released waits for evidence, but one whose

@@ -10,8 +10,8 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "claim/claims.h"
-#include "fence/fences.h"
 #include "log/log.h"
+#include "node/lookup.h"
 #include "recovery/replaced.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -101,7 +101,7 @@ attestation *attest_record_make(struct server *server, const struct attest_recor
 	record->epoch = state_epoch(&server->state);
 	record->id = strdup(id);
 	record->node_id = strdup(facts->node->id);
-	record->boot_id = strdup(fences_boot(&facts->node->node));
+	record->boot_id = strdup(node_own_boot(&facts->node->node));
 	record->reason = strdup(facts->reason);
 	record->by = strdup(access_who(server, facts->call, who));
 	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
@@ -226,7 +226,7 @@ bool attest_is_at_provider(const struct claim *claim)
 bool attest_may_come_back(const struct server *server, const struct node_entry *node)
 {
 	return !node_is_connected(node) && node->node.disconnected_ms == 0 && !node->is_unreported &&
-	       fences_led_ms(server) < fences_grace_ms(server);
+	       nodes_led_ms(server) < nodes_grace_ms(server);
 }
 
 bool attest_is_answered(const struct server *server, const struct node_entry *node, const struct claim *claim)

@@ -45,7 +45,7 @@ enum status attest_record_stage(struct server *server, struct change *change,
 bool attest_is_at_provider(const struct claim *claim);
 
 /** Was the node connected until this server began to lead, seconds ago, and has not come back yet? No for one
- * whose report is waited for: that a restored store says so means nothing. */
+ * whose report is waited for: a restored store does not know. */
 bool attest_may_come_back(const struct server *server, const struct node_entry *node);
 
 /** Is the machine that has the claim connected as @node, or may it come back? It gives its own receipt. */

@@ -32,6 +32,7 @@
 #include <holdfast/v1/fences.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/queue.h>
 #include <sys/random.h>
 
@@ -41,7 +42,7 @@
 #define WHAT_BEGIN "Fences.Begin"
 #define WHAT_LIFT "Fences.Lift"
 
-enum { OBJECT_SIZE = 256, TEXT_SIZE = 512, LOOK_MS = 5000, HEARTBEATS = 3 };
+enum { OBJECT_SIZE = 256, TEXT_SIZE = 512, LOOK_MS = 5000 };
 
 typedef Holdfast__V1__Fence Fence;
 typedef Holdfast__V1__FenceClients Clients;
@@ -67,7 +68,6 @@ struct asked {
 
 struct fences {
 	struct server *server;
-	uint64_t began_us;	/* to lead */
 	sd_event_source *timer; /* owned; the next look at fences that are open */
 	struct test_list tests;
 	bool must_repeat; /* orders: the answer of one was not stored */
@@ -132,36 +132,20 @@ const Fence *fences_find(struct server *server, const char *node_id, const char 
 	return find_fence(server, node_id, plugin_id);
 }
 
-/* Which boot the machine that is the node now was in last: after an identify that was taken back, the node's
- * last boot is that of the other machine. */
-const char *fences_boot(const struct node *node)
-{
-	const struct past_boot *last = node->past_boots;
-
-	if (node->n_past_boots == 0 || !str_eq(last->id, node->boot_id) || last->machine[0] == '\0')
-		return node->boot_id;
-	for (uint32_t i = 1; i < node->n_past_boots; i++)
-		if (node_was_in_boot(node, node->past_boots[i].id))
-			return node->past_boots[i].id;
-	return node->boot_id;
-}
-
-int64_t fences_led_ms(const struct server *server)
-{
-	return (int64_t)((clock_monotonic_us() - server->fences->began_us) / USEC_PER_MSEC);
-}
-
-int64_t fences_grace_ms(const struct server *server)
-{
-	return FENCE_GRACE_MS +
-	       (int64_t)((server->config.etcd.lease_us + HEARTBEATS * server->config.heartbeat_us) /
-			 USEC_PER_MSEC);
-}
-
 /* The fencer's clock may be ahead: the proof is not of a time after its answer. */
 static int64_t proved_ms(const Fence *fence)
 {
 	return fence->status_ms < fence->answer_time_ms ? fence->status_ms : fence->answer_time_ms;
+}
+
+/* Returns when the node was heard. While the clock was ahead, that is stored as a time to come. */
+static int64_t heard_ms(const struct server *server, const struct node_entry *node)
+{
+	int64_t silent_ms = (int64_t)((clock_monotonic_us() - node->heard_us) / USEC_PER_MSEC);
+
+	if (node->heard_us == 0)
+		silent_ms = nodes_led_ms(server);
+	return MIN(node->node.last_seen_ms, clock_realtime_ms() - silent_ms);
 }
 
 /* A former server may have heard a node that was connected to it until this one began to lead. */
@@ -169,7 +153,7 @@ bool fences_heard_after(const struct server *server, const struct node_entry *no
 {
 	bool was_connected = !node->session && node->node.disconnected_ms == 0;
 
-	return node->node.last_seen_ms > proved_ms(fence) ||
+	return heard_ms(server, node) > proved_ms(fence) ||
 	       (was_connected && server->started_ms > proved_ms(fence));
 }
 
@@ -486,7 +470,7 @@ static enum status check_silence(struct server *server, const struct node_entry 
 static bool must_wait(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
 	return is_connected_in(node, fence->boot_id) ||
-	       (proved_ms(fence) <= server->started_ms && fences_led_ms(server) < fences_grace_ms(server));
+	       (proved_ms(fence) <= server->started_ms && nodes_led_ms(server) < nodes_grace_ms(server));
 }
 
 /* The proof is durable. A node that is switched off may speak for itself as long as its session has not
@@ -681,7 +665,7 @@ static enum status take_power_step(struct server *server, const struct node_entr
 {
 	const Fence *fence = find_fence(server, node_id, "");
 
-	if (!node || !str_eq(fences_boot(&node->node), fence->boot_id))
+	if (!node || !str_eq(node_own_boot(&node->node), fence->boot_id))
 		return end_fence(server, fence, FENCE_EVENT_REBOOTED, "the node is in another boot", err);
 	if (!str_eq(fence->machine, node->node.machine))
 		return end_fence(server, fence, FENCE_EVENT_REBOOTED,
@@ -1044,7 +1028,7 @@ static enum status check_alive(const struct node_entry *node, const Holdfast__V1
  * claims there, or if a person insists; then a former machine that has claims. */
 static const char *boot_to_fence(const struct node_entry *node, const char *plugin_id, bool alive)
 {
-	const char *present = fences_boot(&node->node);
+	const char *present = node_own_boot(&node->node);
 	const char *former = NULL;
 	const struct claim_entry *entry;
 
@@ -1120,7 +1104,7 @@ static void begin_fence(struct server *server, const struct node_entry *node, co
 
 	holdfast__v1__fence__init(ret);
 	ret->node_id = (char *)(uintptr_t)node->id; /* only read, as the others */
-	ret->boot_id = (char *)(uintptr_t)fences_boot(&node->node);
+	ret->boot_id = (char *)(uintptr_t)node_own_boot(&node->node);
 	ret->machine = (char *)(uintptr_t)node->node.machine;
 	ret->epoch = state_epoch(&server->state);
 	ret->by = (char *)(uintptr_t)by;
@@ -1177,7 +1161,7 @@ enum status fences_begin(struct server *server, const struct node_entry *node, c
 	Fence fence;
 
 	if (plugin_id[0] != '\0')
-		TRY(check_network(server, node, plugin_id, fences_boot(&node->node), &clients, err));
+		TRY(check_network(server, node, plugin_id, node_own_boot(&node->node), &clients, err));
 	begin_fence(server, node, clients, "server", reason, &fence);
 	fence.automatic = true;
 	stage(&change, &fence);
@@ -1201,7 +1185,7 @@ static enum status handle_lift(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "node %.64s has no network fence at plugin '%.64s'", request->id,
 				 request->plugin_id);
-	if (node && str_eq(fences_boot(&node->node), fence->boot_id))
+	if (node && str_eq(node_own_boot(&node->node), fence->boot_id))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"node %s was last seen in the boot that is fenced, and could write again: reboot "
@@ -1235,7 +1219,7 @@ static enum status handle_fence(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
 				 request->plugin_id);
 	boot_id = request->plugin_id[0] != '\0' ? boot_to_fence(node, request->plugin_id, request->alive)
-						: fences_boot(&node->node);
+						: node_own_boot(&node->node);
 	fence = find_fence(server, node->id, request->plugin_id);
 	if (fence && fence_is_open(state_of(fence)) && str_eq(fence->boot_id, boot_id))
 		return answer_asked(server, &nothing, call, node->id, request->plugin_id, err);
@@ -1313,7 +1297,7 @@ static enum status handle_test(struct server *server, struct rpc_call *call,
 	fencer = fencers_for_node(server->fencers, node->id);
 	if (!fencer)
 		return refuse_without_fencer(server, node->id, err);
-	TRY(make_order(server, FENCE_ORDER_TEST, fencer_name(fencer), node->id, fences_boot(&node->node),
+	TRY(make_order(server, FENCE_ORDER_TEST, fencer_name(fencer), node->id, node_own_boot(&node->node),
 		       access_who(server, call, who), &order, err));
 	return begin_test(server->fences, call, fencer, &order, err);
 }
@@ -1336,7 +1320,7 @@ static void describe_stay(struct server *server, const Fence *fence, char ret[st
 			"the node is back in the boot that is fenced: the storage of plugin %s still "
 			"refuses it, and its claims are gone. Next: reboot node %s, which lifts the fence",
 			fence->plugin_id, fence->node_id);
-	else if (!node || !str_eq(fences_boot(&node->node), fence->boot_id))
+	else if (!node || !str_eq(node_own_boot(&node->node), fence->boot_id))
 		(void)str_format(
 			ret, TEXT_SIZE,
 			"the node was purged, or is another machine now: the fence stays until a person "
@@ -1440,7 +1424,7 @@ DEFINE_READ_METHOD(fences_handle_list, list_method)
 
 static bool can_power_fence(struct server *server, const struct node_entry *node, const char *boot_id)
 {
-	return server->fencers && str_eq(fences_boot(&node->node), boot_id) &&
+	return server->fencers && str_eq(node_own_boot(&node->node), boot_id) &&
 	       fencers_for_node(server->fencers, node->id) != NULL;
 }
 
@@ -1475,7 +1459,7 @@ enum status fences_check_network(struct server *server, const struct node_entry 
 {
 	const Clients *clients;
 
-	return check_network(server, node, plugin_id, fences_boot(&node->node), &clients, err);
+	return check_network(server, node, plugin_id, node_own_boot(&node->node), &clients, err);
 }
 
 enum status fences_new(struct server *server, struct fences **ret, struct error *err)
@@ -1485,7 +1469,6 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	if (!fences)
 		return error_no_memory(err, "fences");
 	fences->server = server;
-	fences->began_us = clock_monotonic_us();
 	LIST_INIT(&fences->tests);
 	*ret = fences;
 	if (!server->fencers)
@@ -1493,6 +1476,7 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	TRY(network_new(server, on_network_end, &server->network, err));
 	server->can_power_fence = can_power_fence;
 	server->can_network_fence = can_network_fence;
+	server->leads_since_us = clock_monotonic_us();
 	server->check_not_fenced = check_not_fenced;
 	drive_all(server);
 	return STATUS_OK;

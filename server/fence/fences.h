@@ -28,7 +28,6 @@ enum {
 	FENCE_TEST_MAX_MS = 390 * 1000,	      /* three actions of a fencer's longest timeout, and more */
 	FENCE_NETWORK_MAX_MS = 2 * 60 * 1000, /* of all calls of a network fence */
 	FENCE_TRIES_MAX = 3,		      /* fencers or controllers of one fence */
-	FENCE_GRACE_MS = 30 * 1000, /* after this server began to lead, plus a lease and three heartbeats */
 };
 
 /** After the state was loaded: fences that are open continue. @ret owned by the caller, fences_free(). */
@@ -54,18 +53,12 @@ const struct Holdfast__V1__Fence *fences_find(struct server *server, const char 
 struct node;
 struct node_entry;
 
-/** The boot that a fence of @node is about, borrowed: the last one of the machine that it is now. */
-const char *fences_boot(const struct node *node);
-
 /** May the node have been heard after the moment for which a power fence has proved it off? */
 bool fences_heard_after(const struct server *server, const struct node_entry *node,
 			const struct Holdfast__V1__Fence *fence);
 
-/** For how long this server leads, and after how long nodes that are alive have come back to it. */
-int64_t fences_led_ms(const struct server *server);
-int64_t fences_grace_ms(const struct server *server);
-
-/** Counts the fences that the server has begun by itself within @within_ms; the clock may have been set since. */
+/** Counts the fences that the server has begun by itself within @within_ms; the clock may have been set
+ * since. */
 size_t fences_count_automatic(struct server *server, int64_t within_ms);
 
 /** Can the storage of the plugin refuse @node in its boot? STATUS_FAILED_PRECONDITION has the cause. */

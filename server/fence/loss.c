@@ -91,7 +91,7 @@ static bool read_wish(struct server *server, const struct node_entry *node, cons
 	const struct alloc *holder;
 
 	if (entry->claim.state > CLAIM_UNPUBLISHING ||
-	    !str_eq(entry->claim.boot_id, fences_boot(&node->node)))
+	    !str_eq(entry->claim.boot_id, node_own_boot(&node->node)))
 		return false;
 	detail = volume_detail_of(server, &entry->volume->volume);
 	of_holder = read_holder(server, &entry->claim, &holder);
@@ -156,7 +156,7 @@ static void add_last_fence(struct server *server, const struct node_entry *node,
 	const Holdfast__V1__Fence *fence = fences_find(server, node->id, plugin_id);
 
 	facts->since_last_ms = -1;
-	if (!fence || !str_eq(fence->boot_id, fences_boot(&node->node)))
+	if (!fence || !str_eq(fence->boot_id, node_own_boot(&node->node)))
 		return;
 	facts->is_open = fence_is_open((enum fence_state)fence->state);
 	facts->was_contradicted = plugin_id[0] == '\0' &&
@@ -171,7 +171,7 @@ static bool can_fence(struct server *server, const struct node_entry *node, cons
 {
 	if (plugin_id[0] != '\0')
 		return fences_check_network(server, node, plugin_id, NULL) == STATUS_OK;
-	return server->can_power_fence && server->can_power_fence(server, node, fences_boot(&node->node));
+	return server->can_power_fence && server->can_power_fence(server, node, node_own_boot(&node->node));
 }
 
 /* Returns the time for which this server leads and misses the node: a clock that was set, or that of another
@@ -180,7 +180,7 @@ static int64_t away_ms(const struct server *server, const struct node_entry *nod
 {
 	int64_t missed = (int64_t)((clock_monotonic_us() - node->gone_us) / USEC_PER_MSEC);
 
-	return node_is_connected(node) ? 0 : MIN(missed, fences_led_ms(server));
+	return node_is_connected(node) ? 0 : MIN(missed, nodes_led_ms(server));
 }
 
 static struct fence_auto_facts facts_of(const struct losses *losses, const struct node_entry *node,
@@ -196,8 +196,8 @@ static struct fence_auto_facts facts_of(const struct losses *losses, const struc
 		.has_fencer = can_fence(server, node, wish->plugin_id),
 		.away_ms = away_ms(server, node),
 		.after_ms = wish->after_ms,
-		.led_ms = fences_led_ms(server),
-		.grace_ms = fences_grace_ms(server),
+		.led_ms = nodes_led_ms(server),
+		.grace_ms = nodes_grace_ms(server),
 		.n_connected = server->state.n_connected,
 		.n_nodes = server->state.n_nodes,
 		.retry_ms = LOSS_RETRY_MS,

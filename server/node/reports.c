@@ -979,7 +979,7 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	TRY(history_check(session, hello, err)); /* the marks of a machine that is refused count, too */
 	if (is_known) {
 		TRY(check_machine(session, node, hello, err));
-		node->node.last_seen_ms = clock_realtime_ms(); /* it runs, also if it is refused below */
+		node_note_heard(node); /* it runs, also if it is refused below */
 		TRY(check_rival(session, node, hello->boot_id, err));
 		TRY(check_boot(session, node, hello, err));
 		TRY(attest_disprove(session->server, node->id, hello->boot_id, err));

@@ -99,7 +99,7 @@ void session_heard(struct session *session)
 	TAILQ_REMOVE(&silence->sessions, session, by_silence);
 	TAILQ_INSERT_TAIL(&silence->sessions, session, by_silence);
 	if (node && node->session == session)
-		node->node.last_seen_ms = clock_realtime_ms(); /* not worth a write of its own */
+		node_note_heard(node);
 }
 
 void session_list(struct session *session)

@@ -66,6 +66,12 @@ bool node_is_connected(const struct node_entry *node)
 	return node->session != NULL;
 }
 
+void node_note_heard(struct node_entry *node)
+{
+	node->node.last_seen_ms = clock_realtime_ms();
+	node->heard_us = clock_monotonic_us();
+}
+
 /* The entry of a node that may not have been seen yet; NULL when memory is short. */
 static struct node_entry *node_or_new(struct state *state, const char *id)
 {

@@ -222,8 +222,9 @@ struct node_entry {
 	bool is_end_due;      /* the end of its last session is not stored */
 	bool is_unreported;   /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
-	bool is_absent;	  /* it is in the list of those, see node/down.h */
-	uint64_t gone_us; /* monotonic; since when this server misses it, 0: it was down before the start */
+	bool is_absent;	   /* it is in the list of those, see node/down.h */
+	uint64_t heard_us; /* monotonic; when last_seen_ms was; 0: before this server began to lead */
+	uint64_t gone_us;  /* monotonic; since when this server misses it, 0: it was down before the start */
 	TAILQ_ENTRY(node_entry) of_absent;
 	/* KeyValue, from its last hello; not stored */
 	struct message_list *attributes;
@@ -479,3 +480,6 @@ uint64_t state_epoch(struct state *state);
 const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume);
 
 bool node_is_connected(const struct node_entry *node);
+
+/** The node has sent something; not worth a write. */
+void node_note_heard(struct node_entry *node);

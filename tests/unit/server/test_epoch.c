@@ -10,8 +10,8 @@
 
 #include "base/fd.h"
 #include "claim/held_twice.h"
-#include "fence/fences.h"
 #include "model/pb.h"
+#include "node/lookup.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
@@ -118,13 +118,14 @@ static void expect_two_writers(struct fixture *f)
 	assert_error(held_twice_check_rivals(db, &err), STATUS_UNAVAILABLE, err, "n1");
 	assert_non_null(strstr(err.msg, "n2"));
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
-	unit_clock_advance((uint64_t)fences_grace_ms(f->server) * USEC_PER_MSEC);
+	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC);
+	settle(f);
 	assert_int_equal(attest(f, "n2", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
 	UNTIL(f, metric_of(f, "volumes_held_twice") == 0);
 }
 
 /* Nothing else changes. */
-TEST_FIXTURE(what_waits_for_a_report_is_placed_after_the_attestation, setup, teardown)
+TEST_FIXTURE(a_job_that_waits_for_a_report_is_placed_after_the_attestation, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct backup backup = {0};

@@ -9,6 +9,7 @@
 #include "fence/loss.h"
 #include "fence/network.h"
 #include "model/fence.h"
+#include "node/lookup.h"
 #include "plugin/fence_clients.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -1426,7 +1427,7 @@ WORLD_TEST(a_lost_node_is_fenced_by_the_server_after_the_volumes_time)
 	fake_node_send_fingerprint(&f->n2);
 	want_fence(f);
 	run_for(f->event,
-		FENCE_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) + 3000);
+		NODES_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) + 3000);
 	lose(f, &f->n1);
 	run_for(f->event, AFTER_MS + 2 * LOSS_LOOK_MS);
 	assert_null(fence_of(f));
@@ -1495,7 +1496,7 @@ WORLD_TEST(no_lost_node_is_fenced_at_a_storage_while_fewer_than_half_are_connect
 	want_fence(f);
 	lose(f, &w->n3);
 	lose(f, &f->n1);
-	run_for(f->event, FENCE_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
+	run_for(f->event, NODES_GRACE_MS + (unsigned int)(f->server->config.etcd.lease_us / USEC_PER_MSEC) +
 				  AFTER_MS + 3000);
 	plan = plan_of(f);
 	assert_int_equal(plan->n_plans, 1);

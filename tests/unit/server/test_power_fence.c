@@ -14,6 +14,7 @@
 #include "model/fence.h"
 #include "model/fence_order.h"
 #include "node/down.h"
+#include "node/lookup.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "ticket/ticket.h"
@@ -131,7 +132,7 @@ static void pass(struct fixture *f, uint64_t ms)
 /* Past the grace of a server that has just begun to lead. */
 static void lead_long(struct fixture *f)
 {
-	pass(f, FENCE_GRACE_MS + (f->server->config.etcd.lease_us + 3 * f->server->config.heartbeat_us) /
+	pass(f, NODES_GRACE_MS + (f->server->config.etcd.lease_us + 3 * f->server->config.heartbeat_us) /
 					 USEC_PER_MSEC);
 }
 
@@ -377,7 +378,7 @@ static void lead_after_the_proof(struct world *w)
 WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
 {
 	lead_after_the_proof(w);
-	pass(w->f, FENCE_GRACE_MS);
+	pass(w->f, NODES_GRACE_MS);
 	assert_true(is_in(w->f, FENCE_OFF));
 	lead_long(w->f);
 	wait_for(w->f, FENCE_RECORDED);
@@ -388,7 +389,7 @@ WORLD_TEST(a_server_that_starts_again_takes_a_proof_without_another_order)
 WORLD_TEST(a_node_that_comes_back_to_a_new_leader_refutes_the_proof_of_the_former_one)
 {
 	lead_after_the_proof(w);
-	pass(w->f, FENCE_GRACE_MS);
+	pass(w->f, NODES_GRACE_MS);
 	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
 	wait_for(w->f, FENCE_FAILED);
 	lose(w->f, &w->f->n1);
@@ -1126,11 +1127,14 @@ static void fence_after_a_step(struct world *w, int64_t step_ms)
 	lead_long(w->f);
 	lose(w->f, &w->f->n1);
 	n1->node.disconnected_ms -= step_ms;
+	n1->node.last_seen_ms -= step_ms;
 	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_string_equal(plan_of(w->f), "it is away for less than the volume's after");
 	run_for(w->f->event, AFTER_MS);
 	fake_fencer_connect(&w->f1, "");
 	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	UNTIL(w->f, state_of(w->f, ALLOC_1) == CLAIM_FREED);
 }
 
 WORLD_TEST(a_step_of_the_clock_fences_no_node)
