@@ -63,7 +63,7 @@ enum hold_action {
 	HOLD_RETRY,   /* the state's request, after a pause */
 	HOLD_SUSPEND, /* turn the deadline off, then watch */
 	HOLD_BEGIN,   /* begin the deadline again, then watch */
-	HOLD_ANEW,    /* note a new id, begin the deadline if it is off, then ask */
+	HOLD_ANEW,    /* note a new id or, of a device, an absent one; begin the deadline if it is off, ask */
 	HOLD_READY,   /* make the link, report it, then watch */
 	HOLD_RELEASE, /* note that the allocation must end, begin another deadline, then ask */
 	HOLD_FORGET,  /* end; nothing is left of the allocation */

@@ -241,34 +241,6 @@ bool hold_device_is_other(const struct hold_link_view *view, const char *path, s
 	return false;
 }
 
-/* The device of a volume, bound by whichever plugin. */
-struct device_search {
-	const char *stage_dir;
-	const char *use;
-	char wire[WIRE_VOLUME_SIZE];
-	char *ret_path;
-};
-
-static int visit_device(const struct mount_entry *entry, void *userdata)
-{
-	const struct device_search *search = userdata;
-
-	return is_device_path(search->stage_dir, entry->point, search->wire, search->use) &&
-	       str_copy(search->ret_path, PATH_MAX, entry->point) == 0;
-}
-
-bool hold_device_find(const struct hold_link_view *view, const Holdfast__V1__Allocation *alloc,
-		      char ret[static PATH_MAX])
-{
-	const Holdfast__V1__VolumeRequest *volume = alloc->volumes[0];
-	struct device_search search = {
-		.stage_dir = view->stage_dir, .use = target_name(volume), .ret_path = ret};
-
-	volume_wire_name(namespace_or_default(alloc->namespace_), volume->source, search.wire);
-	(void)str_format(ret, PATH_MAX, "%s/" MH_CSI_FOLDER, view->stage_dir);
-	return mountinfo_each(view->table, visit_device, &search) != 0;
-}
-
 void hold_link_device(const char *folder, const char *name, struct hold_device *ret)
 {
 	char link[PATH_MAX], path[PATH_MAX];
@@ -313,16 +285,6 @@ bool hold_device_is_gone(const char *stage_dir, const char *path, struct hold_de
 	const struct hold_link_view view = {.table = table, .root_fd = root_fd, .stage_dir = stage_dir};
 
 	return table && hold_device_is_other(&view, path, known);
-}
-
-bool hold_device_is_left(const char *stage_dir, const Holdfast__V1__Allocation *alloc,
-			 char ret[static PATH_MAX])
-{
-	cleanup(close_tablep) struct mountinfo *table = open_table();
-	const struct hold_link_view view = {.table = table, .stage_dir = stage_dir};
-
-	ret[0] = '\0';
-	return !table || hold_device_find(&view, alloc, ret);
 }
 
 enum status hold_publish_check(const char *publish_dir, const char *path,

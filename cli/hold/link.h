@@ -51,15 +51,6 @@ bool hold_device_is_other(const struct hold_link_view *view, const char *path, s
 /** hold_device_is_other(), as this process sees the machine. */
 bool hold_device_is_gone(const char *stage_dir, const char *path, struct hold_device *known);
 
-/** Finds where a plugin, whichever it is, has bound the device of the first volume of @alloc for its use.
- * True also if the table cannot be read. */
-bool hold_device_find(const struct hold_link_view *view, const Holdfast__V1__Allocation *alloc,
-		      char ret[static PATH_MAX]);
-
-/** hold_device_find(), as this process sees the machine. */
-bool hold_device_is_left(const char *stage_dir, const Holdfast__V1__Allocation *alloc,
-			 char ret[static PATH_MAX]);
-
 /** Reads to which device the link @folder/@name/mnt leads, which services follow. */
 void hold_link_device(const char *folder, const char *name, struct hold_device *ret);
 

@@ -95,22 +95,18 @@ static enum hold_event classify_response(struct holder *holder, const ProtobufCM
 }
 
 /* A server that was restored from an older backup knows an allocation again when its node has reported it. A
- * new process does not know the plugin of a device. While it waits in a queue, the device is another's. */
+ * new process does not know the path of a device: see begin_anew(). */
 static bool is_forgotten_too_early(struct holder *holder)
 {
-	char bound[PATH_MAX] = "";
 	bool is_known =
 		holder->path[0] ||
 		(!is_device(holder) && hold_publish_path(publish_dir(), holder->note.alloc_id, holder->path));
-	bool is_mounted = is_known ? !is_mount_gone(holder)
-				   : is_device(holder) && holder->hold.state != HOLD_STANDBY &&
-					     hold_device_is_left(stage_dir(), holder->alloc, bound);
 
-	if (is_mounted)
-		(void)error_prefix(&holder->trouble,
-				   "still mounted at %.300s, and its node has not reported it",
-				   is_known ? holder->path : bound);
-	return is_mounted;
+	if (!is_known || is_mount_gone(holder))
+		return false;
+	(void)error_prefix(&holder->trouble, "still mounted at %.300s, and its node has not reported it",
+			   holder->path);
+	return true;
 }
 
 /* Handles a call without answer. The kernel may still show where the volume is, and that it is gone. */
@@ -267,12 +263,17 @@ static void forget_call(struct holder *holder)
 static enum status begin_anew(struct holder *holder, struct error *err)
 {
 	struct hold_note note = {.is_ending = false};
-	int r = uuid_new(note.alloc_id);
+	/* a device that is bound may be another allocation's. If the server has only forgotten ours, its node
+	 * reports it by this id; one that the token may not see is not asked for twice. */
+	bool is_again = holder->is_absent && is_device(holder) && !holder->was_run_again;
+	int r = is_again ? str_copy(note.alloc_id, sizeof(note.alloc_id), holder->note.alloc_id)
+			 : uuid_new(note.alloc_id);
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");
 	TRY(holder->keeper->save(holder, &note, err));
 	holder->note = note;
+	holder->was_run_again = is_again;
 	holder->path[0] = '\0';
 	holder->device = (struct hold_device){.number = 0};
 	holder->is_shared = false; /* users of the one before have lost it */

@@ -489,31 +489,6 @@ TEST(a_devices_path_is_made_of_roots_folder_and_ids)
 	assert_false(hold_device_path("/run/hf/stage", "", &alloc, path));
 }
 
-TEST_FIXTURE(a_device_is_found_whichever_plugin_has_bound_it, set_up, tear_down)
-{
-	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
-	Holdfast__V1__VolumeRequest request = HOLDFAST__V1__VOLUME_REQUEST__INIT;
-	Holdfast__V1__VolumeRequest *requests[] = {&request};
-	char wire[WIRE_VOLUME_SIZE], path[PATH_MAX], expected[PATH_MAX], text[1000];
-
-	alloc.volumes = requests;
-	alloc.n_volumes = 1;
-	request.source = (char *)(uintptr_t) "db";
-	volume_wire_name("default", "db", wire);
-	(void)str_format(expected, sizeof(expected), "/run/hf/stage/.csi/plug/%s/rw-publish", wire);
-	(void)str_format(text, sizeof(text), HOST DEV("/loop1", BOUND "/rw-publish") DEV("/loop0", "%s"),
-			 expected);
-	set_table(text);
-	assert_true(hold_device_find(&view, &alloc, path));
-	assert_string_equal(path, expected);
-	request.read_only = true;
-	assert_false(hold_device_find(&view, &alloc, path));
-	request.read_only = false;
-	assert_false(hold_device_is_left("/nothing", &alloc, path));
-	set_table("nonsense\n"); /* not known */
-	assert_true(hold_device_find(&view, &alloc, path));
-}
-
 TEST_FIXTURE(a_folder_of_others_is_refused, set_up, tear_down)
 {
 	char folder[TEMP_PATH_SIZE], link[TEMP_PATH_SIZE];

@@ -48,17 +48,6 @@ WRAPPED(bool, hold_device_is_gone, const char *stage_dir, const char *path, stru
 	return mount_is_gone;
 }
 
-static bool device_is_left;
-
-WRAPPED(bool, hold_device_is_left, const char *stage_dir, const Holdfast__V1__Allocation *alloc,
-	char ret[static PATH_MAX])
-{
-	assert_string_equal(stage_dir, "/stage");
-	assert_string_equal(alloc->volumes[0]->source, "db");
-	(void)str_copy(ret, PATH_MAX, "/stage/.csi/ebs/x/rw-publish");
-	return device_is_left;
-}
-
 static bool disk_is_full;
 int __real_file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n);
 
@@ -270,52 +259,64 @@ TEST_FIXTURE(a_stop_that_the_server_does_not_understand_is_not_done_while_it_is_
 	expect_note(false, false);
 }
 
-/* A plugin has bound it. */
+#define EARLIER "01890000-0000-7000-8000-000000000001"
+
+/* A start of before left it; whose device is bound now, nobody knows. */
 static int setup_device(void **state)
 {
+	const struct hold_note note = {.alloc_id = EARLIER, .is_ending = true};
+	struct error err;
+
 	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
-	device_is_left = true;
-	return setup(state);
+	return setup(state) == 0 && hold_note_write(&place, &note, &err) == STATUS_OK ? 0 : -1;
 }
 
 static int teardown_device(void **state)
 {
 	attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__ATTACHMENT_MODE_UNSPECIFIED;
-	device_is_left = false;
-	wait_ms = 0;
 	return 0;
 }
 
-/* The process that knew its plugin is gone. */
-TEST_FIXTURE(a_device_of_an_earlier_start_is_not_forgotten_with_the_server, setup_device, teardown_device)
+static const char *last_run(void)
 {
-	const struct hold_note note = {.alloc_id = "01890000-0000-7000-8000-000000000001", .is_ending = true};
-	struct hold_note after;
+	const char *found = NULL;
+
+	for (const char *p = fake.requests; (p = strstr(p, "Allocations.Run")); p++)
+		found = p;
+	return found ? found : "";
+}
+
+/* Its node may report it yet, by that id. */
+TEST_FIXTURE(a_device_of_an_earlier_start_is_run_again_by_its_id, setup_device, teardown_device)
+{
+	struct hold_note note;
 	struct error err;
 
-	assert_int_equal(hold_note_write(&place, &note, &err), STATUS_OK);
 	will_refuse(0, "Allocations.Stop", STATUS_NOT_FOUND);
-	assert_int_equal(hold(": still mounted at /stage/.csi/ebs/x/rw-publish, "), HOLD_TIMED_OUT);
-	assert_int_equal(hold_note_read(&place, &after, &err), STATUS_OK);
-	assert_string_equal(after.alloc_id, note.alloc_id);
-	device_is_left = false;
+	will_answer(1, "Allocations.Run", PENDING);
+	will_refuse(2, "Allocations.Get", STATUS_NOT_FOUND); /* restored in this moment */
+	assert_int_equal(hold("was not mounted"), HOLD_FAILED);
+	assert_non_null(strstr(last_run(), EARLIER));
+	assert_int_equal(hold_note_read(&place, &note, &err), STATUS_OK);
+	assert_string_equal(note.alloc_id, EARLIER);
+	assert_true(note.is_ending);
+	will_refuse(0, "Allocations.Stop", STATUS_NOT_FOUND);
 	will_answer(1, "Allocations.Run", PENDING);
 	will_answer(2, "Allocations.Get", FREED);
 	assert_int_equal(hold("was not mounted"), HOLD_FAILED);
 	expect_note(false, false);
 }
 
-/* The device that is bound is that of the holder for which it waits. */
-TEST_FIXTURE(a_place_in_the_queue_of_a_device_is_forgotten_with_the_server, setup_device, teardown_device)
+TEST_FIXTURE(an_id_that_the_token_may_not_see_is_run_once, setup_device, teardown_device)
 {
-	wait_ms = 3600 * 1000;
-	will_answer(0, "Allocations.Run", ACCEPTED);
-	will_answer(1, "Allocations.Get", QUEUED);
-	will_refuse(2, "Allocations.Get", STATUS_NOT_FOUND);
+	will_refuse(0, "Allocations.Stop", STATUS_NOT_FOUND);
+	will_refuse(1, "Allocations.Run", STATUS_ALREADY_EXISTS);
+	will_refuse(2, "Allocations.Stop", STATUS_NOT_FOUND);
 	will_answer(3, "Allocations.Run", PENDING);
 	will_answer(4, "Allocations.Get", FREED);
 	assert_int_equal(hold("was not mounted"), HOLD_FAILED);
-	assert_int_equal(fake.given[3], 1);
+	assert_null(strstr(last_run(), EARLIER));
+	expect_note(false, false);
 }
 
 TEST_FIXTURE(an_allocation_that_is_mounted_is_not_forgotten_with_the_server, setup, NULL)
