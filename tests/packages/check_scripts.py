@@ -239,9 +239,18 @@ class Scripts(unittest.TestCase):
         folder, plugin = "/var/lib/private/holdfast-volumes", "/var/lib/private/holdfast-docker-plugin"
         for i, text in enumerate(("\x1b[2J", "\\033[2J" + "x" * 30, ".*" + "/" * 34, ".*\n" * 12, "")):
             write(f"{folder}/{i}/allocation", text)
+        os.makedirs(plugin)
+        write("/run/note", f"{ALLOC}\n")
+        write("/run/record", '"mount_ids": []')
+        mount(f"/run/publish/{ALLOC}/0")
+        self.addCleanup(must, "umount", f"/run/publish/{ALLOC}/0")
+        for i, (note, record) in enumerate((("/run/note", "/run/record"), ("/run/waits", "/run/waits"))):
+            os.makedirs(f"{folder}/link{i}")
+            os.symlink(note, f"{folder}/link{i}/allocation")
+            os.symlink(record, f"{plugin}/link{i}.json")
+        os.mkfifo("/run/waits")  # as /proc/kmsg
         os.makedirs(f"{folder}/db")
         os.mkfifo(f"{folder}/db/allocation")
-        os.makedirs(plugin)
         os.mkfifo(f"{plugin}/db.json")
         for name in ("\x1b[2J", "\\033[2J"):
             write(f"{plugin}/{name}.json", '"mount_ids": []')
@@ -320,10 +329,11 @@ class Scripts(unittest.TestCase):
 
     def test_a_plugin_names_its_mounts_but_writes_nothing_to_a_terminal(self):
         shutil.copy(DEBIAN / "holdfast-in-use", f"{LIBEXEC}-in-use")
-        mount("/run/holdfast-mount/stage/.csi/plug/\x1b[2J")
-        said = run("sh", f"{LIBEXEC}-in-use", "it").stderr
-        must("umount", "/run/holdfast-mount/stage/.csi/plug/\x1b[2J")
-        self.assertIn("/plug/?[2J\n", said)
+        for name, shown in (("\x1b[2J", "?[2J"), ("\x9b2J", "??2J"), ("\u202ex", "???x"), ("x\nNext: rm", "x\\012Next:\\040rm")):
+            mount(f"/run/holdfast-mount/stage/.csi/plug/{name}")
+            said = run("sh", f"{LIBEXEC}-in-use", "it").stderr
+            must("umount", f"/run/holdfast-mount/stage/.csi/plug/{name}")
+            self.assertIn(f"/plug/{shown}\n1 in all", said)
 
     def test_no_label_is_changed_outside_of_run(self):
         Path("/run/holdfast/x/shadow").mkdir(parents=True)
