@@ -183,14 +183,15 @@ class Scripts(unittest.TestCase):
         """Removes an agent whose drain ends as AFTER, and which had accepted no allocations BEFORE, or does not answer."""
         return self.remove("agent", holdfast=f"""echo "holdfast $*" >>/run/log
             case "$*" in
-            'agent drain') [ {after} = done ] ;;
-            'agent status --json') [ '{before}' != silent ] && printf '{{\n "drain": {{"state": "{after}", {before}}}\n}}\n' ;;
+            'agent drain --json') [ {after} = refused ] || echo '{{"drain": {{"state": "{after}"}}}}'; [ {after} = done ] ;;
+            'agent drain --cancel') [ {after} != refused ] ;;
+            'agent status --json') [ '{before}' != silent ] && printf '{{\n "drain": {{"state": "unacknowledged", {before}}}\n}}\n' ;;
             'agent status') echo "there is no socket" >&2; exit 1 ;;
             esac""")
 
     def test_the_agent_stays_if_its_drain_leaves_something(self):
         units = "holdfast-agent-socket.service holdfast-agent-setuid.service"
-        for state, code in (("incomplete", 1), ("draining", 1), ("unacknowledged", 0), ("done", 0)):
+        for state, code in (("incomplete", 1), ("draining", 1), ("refused", 1), ("unacknowledged", 0), ("done", 0)):
             done = self.remove_agent(after=state)
             self.assertEqual(done.returncode, code, state)
             self.assertEqual("because the drain" in done.stderr, code == 1, done.stderr)
@@ -198,6 +199,8 @@ class Scripts(unittest.TestCase):
             self.assertEqual("systemctl stop holdfast-drain.service\n" in self.log(), code == 0, self.log())
             self.assertEqual(f"systemctl stop {units}\n" in self.log(), code == 0, self.log())
             self.assertEqual("agent drain --cancel\n" in self.log(), code == 1, self.log())
+            self.assertEqual("node failed, as said above" in done.stderr, state == "refused", done.stderr)
+            self.assertEqual("takes new allocations again" in done.stderr, code == 1 and state != "refused", done.stderr)
 
     def test_a_drain_that_somebody_else_began_is_not_cancelled(self):
         done = self.remove_agent(before='"accepting": false', after="draining")
