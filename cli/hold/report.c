@@ -138,7 +138,7 @@ static enum status timed_out(const struct holder *holder, struct error *err)
 		return error_set(
 			err, STATUS_DEADLINE_EXCEEDED, 0,
 			"volume %s was not %s within %" PRIu64
-			" s: %.560s. The server knows no allocation %s, and the next start makes another. "
+			" s: %.560s. The server knows no allocation %s, and the next start asks again. "
 			"Next: holdfast volume status %s%s%s --why",
 			volume_of(holder), holder->hold.was_held ? "released" : "mounted",
 			holder->timeout_us / USEC_PER_SEC, why, id, volume_of(holder),
