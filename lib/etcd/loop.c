@@ -50,10 +50,11 @@ static void on_answered(enum status status, const ProtobufCMessage *response, co
 		question->status = question->answer(response, question->userdata, &question->err);
 }
 
+/* UNKNOWN: the time that the call gave etcd was over there first. */
 static bool is_worth_another(enum status status)
 {
-	return status == STATUS_UNAVAILABLE || status == STATUS_DEADLINE_EXCEEDED ||
-	       status == STATUS_CANCELLED;
+	return status == STATUS_UNAVAILABLE || status == STATUS_UNKNOWN ||
+	       status == STATUS_DEADLINE_EXCEEDED || status == STATUS_CANCELLED;
 }
 
 /* A process that only reads asks each member some times. */

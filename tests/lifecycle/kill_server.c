@@ -62,3 +62,10 @@ void kill_server_forget_store(struct kill *k)
 	if (nftw(k->sim.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
 		sim_fail(&k->sim, "the old store cannot be removed");
 }
+
+/* A person who attests waits for it: the machine is off, and this one's time is real. */
+int64_t __wrap_nodes_grace_ms(const struct server *server);
+int64_t __wrap_nodes_grace_ms(const struct server *server)
+{
+	return 0;
+}

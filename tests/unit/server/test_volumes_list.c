@@ -278,6 +278,7 @@ PROVIDER_TEST(a_dry_detach_lists_claims_and_frees_no_claim)
 {
 	must(f, "Register", DB, NULL);
 	claim_volume(f, "db", "n1", 1);
+	state_node(&f->server->state, "n1")->node.disconnected_ms = 1;
 	must(f, "Detach", "{\"id\":\"db\",\"nodeId\":\"n1\",\"attestReason\":\"it burnt\",\"dryRun\":true}",
 	     "\"state\":\"TAKEN\"");
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 1);
