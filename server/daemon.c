@@ -438,6 +438,7 @@ static void on_leading(void *userdata)
 	lead_set_behind(server->lead, NULL);
 	marks_follow_end(server);
 	server->started_ms = clock_realtime_ms();
+	server->leads_since_us = clock_monotonic_us();
 	if (start_work(server, &err) != STATUS_OK) {
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "lead", .err = &err},
 			"this server cannot lead; ending");
@@ -586,6 +587,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->refused_peers = &daemon->refused_peers;
 	server->config = *config;
 	server->started_ms = clock_realtime_ms();
+	server->leads_since_us = clock_monotonic_us();
 	init_state(server);
 	server->observers = observers;
 	server->session_events = &session_events;

@@ -70,23 +70,14 @@ static enum status name_word(struct word *word, struct error *err)
 	return attest_detail(word->server, word->call, word->field, word->reason, word->detail, err);
 }
 
-static enum status refuse_absence(const struct word *word, struct error *err)
-{
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"node %s was connected until this server began to lead, and may come back; ask again in "
-		"%" PRId64 " seconds",
-		word->node->id, (nodes_grace_ms(word->server) - nodes_led_ms(word->server)) / 1000 + 1);
-}
-
 /* Checks that the claim may be attested: a claim that is being released waits for evidence, but one whose
  * work may continue is kept. */
 static enum status check_node_part(const struct word *word, const struct claim *claim, struct error *err)
 {
 	const struct alloc_entry *alloc = state_alloc_of(&word->server->state, claim);
 
-	if (attest_may_come_back(word->server, word->node) && !claim->other_machine)
-		return refuse_absence(word, err);
+	if (!claim->other_machine)
+		TRY(nodes_check_away(word->server, word->node, err));
 	if (attest_is_answered(word->server, word->node, claim))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s is connected and gives its own receipt for volume %s after "
@@ -351,8 +342,8 @@ static void on_answer(struct server *server, void *userdata)
 static enum status check_effect(const struct word *word, const attest_request *request,
 				const struct meant *meant, struct error *err)
 {
-	if (request->valid_ms > 0 && attest_may_come_back(word->server, word->node))
-		return refuse_absence(word, err);
+	if (request->valid_ms > 0)
+		TRY(nodes_check_away(word->server, word->node, err));
 	if (request->valid_ms > 0 && node_is_connected(word->node))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s is connected: an attestation about what it releases later is for "
@@ -410,7 +401,7 @@ static enum status attest(const struct word *word, const attest_request *request
 		return STATUS_OK;
 	TRY(store_record(word, response->attestation, err));
 	TRY(free_meant(word, &answer->meant, err));
-	if (!node_is_connected(word->node))
+	if (!node_is_connected(word->node) && !nodes_may_come_back(word->server, word->node))
 		TRY(allocs_node_gone(word->server, word->node, false, word->detail, err));
 	return STATUS_OK;
 }

@@ -223,15 +223,9 @@ bool attest_is_at_provider(const struct claim *claim)
 	return claim->state == CLAIM_NODE_DETACHED && claim->attach != ATTACH_NONE;
 }
 
-bool attest_may_come_back(const struct server *server, const struct node_entry *node)
-{
-	return !node_is_connected(node) && node->node.disconnected_ms == 0 && !node->is_unreported &&
-	       nodes_led_ms(server) < nodes_grace_ms(server);
-}
-
 bool attest_is_answered(const struct server *server, const struct node_entry *node, const struct claim *claim)
 {
-	return (node_is_connected(node) || attest_may_come_back(server, node)) && !claim->other_machine;
+	return (node_is_connected(node) || nodes_may_come_back(server, node)) && !claim->other_machine;
 }
 
 enum status attest_free_claim(const struct attest_said *said, change_done_fn *freed,

@@ -44,10 +44,6 @@ enum status attest_record_stage(struct server *server, struct change *change,
 /** Is it the provider that is attested to have released the claim, as its node has? */
 bool attest_is_at_provider(const struct claim *claim);
 
-/** Was the node connected until this server began to lead, seconds ago, and has not come back yet? No for one
- * whose report is waited for: a restored store does not know. */
-bool attest_may_come_back(const struct server *server, const struct node_entry *node);
-
 /** Is the machine that has the claim connected as @node, or may it come back? It gives its own receipt. */
 bool attest_is_answered(const struct server *server, const struct node_entry *node,
 			const struct claim *claim);

@@ -12,6 +12,7 @@
 #include "claim/claims.h"
 #include "model/pb.h"
 #include "model/release.h"
+#include "node/lookup.h"
 #include "plugin/args.h"
 #include "plugin/controller.h"
 #include "recovery/epoch.h"
@@ -154,6 +155,7 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	size_t index = 0;
 	size_t n;
 
+	TRY(nodes_check_away(server, node, err));
 	TRY(list_claims(server, node, volume, &claims, &n, err));
 	verdict = release_may_fence(claims, n, &facts, &index);
 	if (verdict != FENCE_POSSIBLE)

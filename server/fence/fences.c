@@ -154,7 +154,7 @@ bool fences_heard_after(const struct server *server, const struct node_entry *no
 	bool was_connected = !node->session && node->node.disconnected_ms == 0;
 
 	return heard_ms(server, node) > proved_ms(fence) ||
-	       (was_connected && server->started_ms > proved_ms(fence));
+	       (was_connected && nodes_started_ms(server) > proved_ms(fence));
 }
 
 size_t fences_count_automatic(struct server *server, int64_t within_ms)
@@ -469,8 +469,8 @@ static enum status check_silence(struct server *server, const struct node_entry 
  * that are alive to come back. */
 static bool must_wait(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
-	return is_connected_in(node, fence->boot_id) ||
-	       (proved_ms(fence) <= server->started_ms && nodes_led_ms(server) < nodes_grace_ms(server));
+	return is_connected_in(node, fence->boot_id) || (proved_ms(fence) <= nodes_started_ms(server) &&
+							 nodes_led_ms(server) < nodes_grace_ms(server));
 }
 
 /* The proof is durable. A node that is switched off may speak for itself as long as its session has not
@@ -1009,13 +1009,15 @@ static enum status refuse_without_fencer(struct server *server, const char *node
 			 node_id, fencers_count(server->fencers).connected);
 }
 
-static enum status check_alive(const struct node_entry *node, const Holdfast__V1__FenceNodeRequest *request,
-			       struct error *err)
+static enum status check_alive(struct server *server, const struct node_entry *node,
+			       const Holdfast__V1__FenceNodeRequest *request, struct error *err)
 {
 	const char *plugin_id = request->plugin_id;
 
-	if (!node_is_connected(node) || request->alive)
+	if (request->alive)
 		return STATUS_OK;
+	if (!node_is_connected(node))
+		return nodes_check_away(server, node, err);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"node %s is connected and can release its volumes itself: holdfast node drain %s. If it "
@@ -1141,7 +1143,7 @@ static enum status ask(struct server *server, struct rpc_call *call, const struc
 
 	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
 	if (str_eq(boot_id, node->node.boot_id))
-		TRY(check_alive(node, request, err));
+		TRY(check_alive(server, node, request, err));
 	if (request->plugin_id[0] != '\0')
 		TRY(check_network(server, node, request->plugin_id, boot_id, &clients, err));
 	else if (!fencers_for_node(server->fencers, node->id))
@@ -1476,7 +1478,6 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	TRY(network_new(server, on_network_end, &server->network, err));
 	server->can_power_fence = can_power_fence;
 	server->can_network_fence = can_network_fence;
-	server->leads_since_us = clock_monotonic_us();
 	server->check_not_fenced = check_not_fenced;
 	drive_all(server);
 	return STATUS_OK;

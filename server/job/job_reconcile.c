@@ -13,6 +13,8 @@
 #include <sys/param.h>
 
 /* The state of a member. */
+enum { STEP_MS = 60 * 1000 };
+
 enum member_state {
 	MEMBER_MISSING,
 	MEMBER_QUEUED,	     /* waits for its volumes */
@@ -211,23 +213,24 @@ static int64_t min_healthy_ms(const struct pass *pass, uint32_t group)
 	return pass->job->type == JOB_BATCH ? 0 : pass->job->groups[group].update.min_healthy_ms;
 }
 
-/* A time to come was stored while the clock was ahead: 0, long ago. */
+/* A time to come was stored while the clock was ahead: 0, long ago. A step by less passes soon. */
 static int64_t past_ms(const struct pass *pass, int64_t time_ms)
 {
-	return time_ms > pass->world->now_ms ? 0 : time_ms;
+	return time_ms > pass->world->now_ms + STEP_MS ? 0 : time_ms;
 }
 
 /* Was it healthy at some time, until now or its end? */
 static bool was_healthy(const struct pass *pass, const struct job_alloc *alloc)
 {
+	bool is_over = alloc->unhealthy_ms != 0 || has_ended(alloc);
 	int64_t until_ms = alloc->unhealthy_ms != 0 ? alloc->unhealthy_ms
-			   : has_ended(alloc)	    ? alloc->end_ms
+			   : is_over		    ? alloc->end_ms
 						    : pass->world->now_ms;
+	int64_t since_ms = is_over ? alloc->healthy_ms : past_ms(pass, alloc->healthy_ms);
 
 	if (pass->job->type == JOB_BATCH && alloc->client == CLIENT_COMPLETE)
 		return true;
-	return alloc->healthy_ms > 0 &&
-	       until_ms - past_ms(pass, alloc->healthy_ms) >= min_healthy_ms(pass, alloc->group);
+	return alloc->healthy_ms > 0 && until_ms - since_ms >= min_healthy_ms(pass, alloc->group);
 }
 
 static bool is_healthy(const struct pass *pass, const struct job_alloc *alloc)
@@ -423,8 +426,8 @@ static int64_t deadline_of(const struct pass *pass, const struct member *member)
 		if (first_ms == 0 || alloc->create_ms < first_ms)
 			first_ms = alloc->create_ms;
 	}
-	if (first_ms != 0 && first_ms < pass->job->submit_ms)
-		first_ms = pass->job->submit_ms;
+	if (first_ms != 0)
+		first_ms = MAX(first_ms, past_ms(pass, pass->job->submit_ms));
 	return first_ms == 0 ? 0 : first_ms + pass->job->groups[member->group].update.healthy_deadline_ms;
 }
 
@@ -600,7 +603,7 @@ static bool may_reschedule(struct pass *pass, const struct member *member)
 		return false;
 	}
 	for (size_t i = 0; i < member->n_allocs; i++) {
-		int64_t end_ms = past_ms(pass, member->allocs[i].end_ms);
+		int64_t end_ms = member->allocs[i].end_ms;
 
 		if (!counts_as_failure(pass, &member->allocs[i]))
 			continue;
@@ -897,6 +900,8 @@ void job_reconcile(const struct job_world *world, struct job_decisions *ret)
 
 	check_world(world);
 	*ret = (struct job_decisions){.n_actions = 0};
+	for (size_t i = 0; i < world->n_allocs; i++) /* the one that ended last counts */
+		world->allocs[i].end_ms = past_ms(&pass, world->allocs[i].end_ms);
 	put_in_order(world);
 	for (size_t i = 0; i < world->n_nodes; i++)
 		pass.n_eligible += world->nodes[i].is_eligible;

@@ -101,7 +101,7 @@ static int compare(const void *a, const void *b)
 /* Counts the absence before this server began by the clock. A time to come counts as now. */
 static void missed_before(const struct server *server, struct node_entry *node)
 {
-	int64_t before_ms = server->started_ms - node->node.disconnected_ms;
+	int64_t before_ms = nodes_started_ms(server) - node->node.disconnected_ms;
 	uint64_t before_us = before_ms > 0 ? (uint64_t)before_ms * USEC_PER_MSEC : 0;
 
 	node->gone_us = before_us < node->gone_us ? node->gone_us - before_us : 1;

@@ -5,6 +5,9 @@
 
 #include "base/clock.h"
 
+#include <inttypes.h>
+#include <sys/param.h>
+
 enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err)
 {
 	struct node_entry *entry = state_node(&server->state, id);
@@ -19,14 +22,6 @@ enum status nodes_find(struct server *server, const char *id, struct node_entry 
 	return STATUS_OK;
 }
 
-int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node)
-{
-	if (node->session)
-		return 0;
-	/* one that was connected when the server ended is missed since it began again */
-	return node->node.disconnected_ms != 0 ? node->node.disconnected_ms : server->started_ms;
-}
-
 int64_t nodes_led_ms(const struct server *server)
 {
 	return (int64_t)((clock_monotonic_us() - server->leads_since_us) / USEC_PER_MSEC);
@@ -38,4 +33,35 @@ int64_t nodes_grace_ms(const struct server *server)
 	uint64_t silent_us = server->config.etcd.lease_us + HEARTBEATS * server->config.heartbeat_us;
 
 	return NODES_GRACE_MS + (int64_t)(silent_us / USEC_PER_MSEC);
+}
+
+/* It may have begun while the clock was ahead. */
+int64_t nodes_started_ms(const struct server *server)
+{
+	return MIN(server->started_ms, clock_realtime_ms() - nodes_led_ms(server));
+}
+
+bool nodes_may_come_back(const struct server *server, const struct node_entry *node)
+{
+	return !node_is_connected(node) && node->node.disconnected_ms == 0 && !node->is_unreported &&
+	       nodes_led_ms(server) < nodes_grace_ms(server);
+}
+
+enum status nodes_check_away(const struct server *server, const struct node_entry *node, struct error *err)
+{
+	if (!nodes_may_come_back(server, node))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"node %s was connected until this server began to lead, and may come back; ask again in "
+		"%" PRId64 " seconds",
+		node->id, (nodes_grace_ms(server) - nodes_led_ms(server)) / 1000 + 1);
+}
+
+int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node)
+{
+	if (node->session)
+		return 0;
+	/* one that was connected when the server ended is missed since it began again */
+	return node->node.disconnected_ms != 0 ? node->node.disconnected_ms : nodes_started_ms(server);
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "state/state.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct server;
@@ -17,6 +18,18 @@ enum { NODES_GRACE_MS = 30 * 1000 }; /* plus a lease and three heartbeats */
 /** For how long this server leads, and after how long nodes that are alive have come back to it. */
 int64_t nodes_led_ms(const struct server *server);
 int64_t nodes_grace_ms(const struct server *server);
+
+/** When this server began to lead, by the present clock. */
+int64_t nodes_started_ms(const struct server *server);
+
+/** Was the node connected until this server began to lead, seconds ago, and has not come back yet? No for one
+ * whose report is waited for: a restored store does not know. */
+bool nodes_may_come_back(const struct server *server, const struct node_entry *node);
+
+/** STATUS_FAILED_PRECONDITION: the node may come back. It is asked before a node is fenced, purged or
+ * attested.
+ */
+enum status nodes_check_away(const struct server *server, const struct node_entry *node, struct error *err);
 
 /** Since when it has no session, as far as is known; 0: it has one. */
 int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node);

@@ -436,8 +436,8 @@ static enum status refuse_claims(const struct node_entry *entry, struct error *e
 		entry->id, claim ? claim->claim.namespace : "", claim ? claim->claim.volume_id : "");
 }
 
-static enum status check_purge(const struct node_entry *entry, const Holdfast__V1__PurgeNodeRequest *request,
-			       struct error *err)
+static enum status check_purge(struct server *server, const struct node_entry *entry,
+			       const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
 {
 	if (entry->session)
 		return error_set(
@@ -446,6 +446,7 @@ static enum status check_purge(const struct node_entry *entry, const Holdfast__V
 			"or, if its machine or its key is lost: holdfast operator cert revoke "
 			"node/%s",
 			entry->id, entry->id, entry->id);
+	TRY(nodes_check_away(server, entry, err));
 	if (entry->is_unreported && request->reason[0] == '\0')
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s has not reported what it holds, and the purge lets others have it; "
@@ -513,7 +514,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	if (request->unknown)
 		return purge_unknown(server, call, request, err);
 	TRY(nodes_find(server, request->id, &entry, err));
-	TRY(check_purge(entry, request, err));
+	TRY(check_purge(server, entry, request, err));
 	(void)str_join(identity, sizeof(identity), "node/", entry->id);
 	if (!request->keep_certificate)
 		TRY(revocation_stage(server, &change, call, identity, "the node was purged", err));
@@ -562,7 +563,7 @@ static void on_identified(struct server *server, void *userdata)
 	protobuf_c_message_free_unpacked((ProtobufCMessage *)response, NULL);
 }
 
-static enum status check_identify(const struct node_entry *entry,
+static enum status check_identify(struct server *server, const struct node_entry *entry,
 				  const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
 {
 	const struct node *node = &entry->node;
@@ -575,12 +576,14 @@ static enum status check_identify(const struct node_entry *entry,
 			"holdfast node status %s shows them",
 			node->id, node->machine[0] ? node->machine : "(none)",
 			node->other_machine[0] ? " and, refused, " : "", node->other_machine, node->id);
-	if (entry->session && !str_eq(request->machine, node->machine))
+	if (str_eq(request->machine, node->machine))
+		return STATUS_OK;
+	if (entry->session)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the machine that node %s is so far is connected: empty it (holdfast node "
 				 "drain %s), stop its agent, and repeat this",
 				 node->id, node->id);
-	return STATUS_OK;
+	return nodes_check_away(server, entry, err);
 }
 
 /* Keeps the former machine's claims: another machine of that name proves nothing about its mounts. If they
@@ -637,7 +640,7 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 
 	TRY(nodes_find(server, request->id, &entry, err));
 	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
-	TRY(check_identify(entry, request, err));
+	TRY(check_identify(server, entry, request, err));
 	if (!node)
 		return error_no_memory(err, "a node");
 	*node = entry->node;

@@ -497,10 +497,10 @@ static enum status had_claim(struct session *session, struct alloc_entry *alloc,
 	TRY(session_check_search(session, err));
 	status = freed_of_alloc(session->server, alloc, &freed, err);
 	session_pay_search(session, start_us);
-	*ret = freed.n > 0;
-	if (*ret)
+	if (freed.n > 0)
 		alloc->freed_index = freed.claims[0].modify_index;
-	return status;
+	*ret = freed.n > 0 || status == STATUS_DATA_LOSS; /* there is a record, which cannot be read */
+	return status == STATUS_DATA_LOSS ? STATUS_OK : status;
 }
 
 /* A short hello omits published volumes. */

@@ -224,6 +224,35 @@ JOB_TEST(a_failure_of_a_time_to_come_delays_nothing_and_later_ones_count)
 	job.submit_ms = submit_ms;
 }
 
+/* Of another version, which was stopped while the clock was ahead. */
+JOB_TEST(an_end_of_a_time_to_come_hides_no_later_failure)
+{
+	struct job_alloc allocs[2] = {alloc_of("a", 0), alloc_of("b", 0)};
+
+	allocs[0].content = allocs[0].version = 1;
+	allocs[0].desired = DESIRED_STOP;
+	allocs[0].client = CLIENT_COMPLETE;
+	allocs[0].end_ms = INT64_MAX / 2;
+	allocs[1].client = CLIENT_FAILED;
+	allocs[1].end_ms = 99000;
+	group.reschedule.delay_ms = 5000;
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 0);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_DELAY);
+	group.reschedule = (struct job_reschedule){.attempts = 1, .interval_ms = 60000};
+}
+
+JOB_TEST(a_step_of_the_clock_by_less_than_a_second_makes_no_member_healthy)
+{
+	struct job_alloc allocs[1] = {alloc_of("a", 0)};
+
+	group.update.min_healthy_ms = 10000;
+	allocs[0].client = CLIENT_RUNNING;
+	allocs[0].healthy_ms = 100200;
+	(void)decide(allocs, 1, NULL);
+	assert_int_equal(decisions.groups[0].healthy, 0);
+	group.update.min_healthy_ms = 0;
+}
+
 JOB_TEST(a_member_that_was_healthy_while_the_clock_was_ahead_is_healthy)
 {
 	struct job_alloc allocs[1] = {alloc_of("a", 0)};

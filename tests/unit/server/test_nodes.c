@@ -1346,6 +1346,7 @@ CLUSTER_TEST(a_node_that_was_connected_until_the_server_began_is_not_taken_for_a
 		     err, "may come back; ask again in");
 	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_FAILED_PRECONDITION);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_error(purge(f, "n2", &err), STATUS_FAILED_PRECONDITION, err, "may come back; ask again in");
 	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC);
 	settle(f);
 	assert_succeeds(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), err);

@@ -1147,6 +1147,31 @@ WORLD_TEST(a_clock_that_is_set_back_delays_no_fence)
 	fence_after_a_step(w, -3600000);
 }
 
+/* Its clock was ahead then, and n1 was connected to it. */
+WORLD_TEST(a_start_of_a_time_to_come_refutes_no_proof)
+{
+	start_again(w);
+	w->f->server->started_ms += 3600000;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	lead_long(w->f);
+	assert_int_equal(state_node(&w->f->server->state, "n1")->node.disconnected_ms, 0);
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	UNTIL(w->f, state_of(w->f, ALLOC_1) == CLAIM_FREED);
+}
+
+WORLD_TEST(a_node_that_was_connected_until_the_server_began_is_not_switched_off)
+{
+	struct error err;
+
+	start_again(w);
+	fake_fencer_connect(&w->f1, "");
+	assert_error(fence(w->f, false, "it burnt", &err), STATUS_FAILED_PRECONDITION, err, "may come back");
+	assert_int_equal(w->f1.n, 0);
+}
+
 WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
 {
 	want_fence(w->f);
