@@ -63,9 +63,17 @@ void kill_server_forget_store(struct kill *k)
 		sim_fail(&k->sim, "the old store cannot be removed");
 }
 
-/* A person who attests waits for it: the machine is off, and this one's time is real. */
-int64_t __wrap_nodes_grace_ms(const struct server *server);
-int64_t __wrap_nodes_grace_ms(const struct server *server)
+/* A person waits until the node could have come back: the machine is off, and this program's time is real. */
+bool __wrap_nodes_may_come_back(const struct server *server, const struct node_entry *node);
+bool __wrap_nodes_may_come_back(const struct server *server, const struct node_entry *node)
 {
-	return 0;
+	return false;
+}
+
+enum status __wrap_nodes_check_away(const struct server *server, const struct node_entry *node,
+				    struct error *err);
+enum status __wrap_nodes_check_away(const struct server *server, const struct node_entry *node,
+				    struct error *err)
+{
+	return STATUS_OK;
 }

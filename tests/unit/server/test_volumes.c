@@ -299,6 +299,7 @@ PROVIDER_TEST(a_try_that_fails_as_the_one_before_is_not_stored)
 
 	provider_order(CALL_CREATE, PROVIDER_FAIL, 1000, STATUS_UNAVAILABLE);
 	refuses(f, "Create", DB, STATUS_UNAVAILABLE, "the provider's words");
+	settle(f); /* the first one is stored */
 	before = kv_revision(f->server->kv);
 	UNTIL(f, provider.calls[CALL_CREATE] > 2);
 	settle(f);
