@@ -131,7 +131,7 @@ static const char *expression_end(const char *p)
 	for (p++; *p != '\0' && *p != '\n'; p++) {
 		if (*p == '"')
 			is_text = !is_text;
-		else if (is_text && p[0] == '\\' && p[1] != '\0')
+		else if (is_text && p[0] == '\\' && p[1] != '\0' && p[1] != '\n')
 			p++;
 		else if (!is_text && *p == '{')
 			depth++;
@@ -671,7 +671,7 @@ static const char *skip_part(const char *at)
 	if (*at++ != '"')
 		return at;
 	while (*at != '\0' && *at != '\n' && *at != '"')
-		at += at[0] == '\\' && at[1] != '\0' ? 2 : 1;
+		at += at[0] == '\\' && at[1] != '\0' && at[1] != '\n' ? 2 : 1;
 	return at + (*at == '"');
 }
 

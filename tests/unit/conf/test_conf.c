@@ -298,6 +298,9 @@ TEST(expressions_are_kept_as_texts)
 	expect_whole("a = \"${x\"\nb = concat(1,\n2)\nc = ]", CONF_EXPRESSIONS,
 		     "{\"b\":\"${concat(1,\\n2)}\"}",
 		     "t.hcl:1: the expression has no end in its line\nt.hcl:4: a value expected, found ']'");
+	/* a backslash hides no end of a line, behind which the heredoc ends */
+	expect_whole("a = <<EOT\n${\"\\\nEOT\r\\\n\"}x", CONF_EXPRESSIONS, "{}",
+		     "t.hcl:2: the expression has no end in its line\nt.hcl:4: the string has no end");
 }
 
 static char *repeat(const char *open, const char *middle, const char *close, int n)
