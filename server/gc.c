@@ -15,6 +15,7 @@
 #include "claim/attest_record.h"
 #include "job/job_work.h"
 #include "log/log.h"
+#include "node/lookup.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/freed.h"
@@ -84,8 +85,6 @@ struct gc {
 	sd_event_source *early; /* owned; the next early run; mostly off */
 	uint64_t early_rest_us; /* before that */
 	struct gc_place next;	/* where it begins */
-	int64_t began_ms;	/* CLOCK_REALTIME, and */
-	uint64_t began_us;	/* CLOCK_MONOTONIC, when this server began to lead */
 };
 
 /* False when the slice is full. */
@@ -414,9 +413,9 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
  * while, before it is set at the start or since, must not delete them. 0: not known yet. */
 static int64_t known_ms(const struct gc *gc)
 {
-	int64_t led_ms = (int64_t)((clock_monotonic_us() - gc->began_us) / USEC_PER_MSEC);
+	int64_t led_ms = nodes_led_ms(gc->server);
 
-	return led_ms < GC_CLOCK_MS ? 0 : MIN(clock_realtime_ms(), gc->began_ms + led_ms);
+	return led_ms < GC_CLOCK_MS ? 0 : MIN(clock_realtime_ms(), gc->server->started_ms + led_ms);
 }
 
 static int64_t before(int64_t now_ms, uint64_t age_ms)
@@ -515,8 +514,6 @@ enum status gc_new(struct server *server, struct gc **ret, struct error *err)
 	if (!gc)
 		return error_no_memory(err, "the collection");
 	gc->server = server;
-	gc->began_ms = clock_realtime_ms();
-	gc->began_us = clock_monotonic_us();
 	gc->early_rest_us = GC_EARLY_US;
 	STAILQ_INIT(&gc->runs);
 	r = sd_event_add_time_relative(server->event, &gc->timer, CLOCK_MONOTONIC,

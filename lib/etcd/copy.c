@@ -81,12 +81,17 @@ static void later(struct etcd_copy *copy, uint64_t delay_us)
 	(void)timer_arm(copy->etcd->loop, &copy->timer, delay_us, on_timer, copy);
 }
 
+/* All of it is read again. */
+static void discard(struct etcd_copy *copy)
+{
+	copy->stage = COPY_NONE;
+	copy->is_confirmed = copy->is_whole = false;
+}
+
 static void close_watch(struct etcd_copy *copy)
 {
-	if (copy->coming_revision > copy->revision) { /* a part of an answer is in the copy */
-		copy->stage = COPY_NONE;
-		copy->is_confirmed = copy->is_whole = false;
-	}
+	if (copy->coming_revision > copy->revision) /* a part of an answer is in the copy */
+		discard(copy);
 	etcd_call_cancel(&copy->call);
 	rpc_stream_cancel(copy->stream);
 	copy->stream = NULL;
@@ -95,8 +100,7 @@ static void close_watch(struct etcd_copy *copy)
 
 static void begin_anew(struct etcd_copy *copy)
 {
-	copy->stage = COPY_NONE;
-	copy->is_confirmed = copy->is_whole = false;
+	discard(copy);
 	close_watch(copy);
 }
 
