@@ -328,13 +328,19 @@ static enum status open_temporary(struct transfer *transfer, const char *path,
 	return STATUS_OK;
 }
 
+/* Give the whole copy its name, unless a file has that name. FAT has no hard links, and NFS no such rename.
+ */
 static enum status keep(const char *temporary, const char *path, struct error *err)
 {
-	int r;
+	int r = link(temporary, path);
 
-	if (link(temporary, path) < 0)
-		return error_set(err, status_from_errno(errno), errno, "cannot make %s", path);
-	(void)unlink(temporary);
+	if (r == 0)
+		(void)unlink(temporary);
+	else if (errno != EEXIST)
+		r = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE);
+	if (r < 0)
+		return error_set(err, status_from_errno(errno), errno,
+				 "the whole backup is in %s: cannot name it %s", temporary, path);
 	r = file_sync_folder(path);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "sync the folder of %s", path) : STATUS_OK;
 }
@@ -402,14 +408,13 @@ static enum status cmd_operator_backup(struct invocation *inv, struct error *err
 	transfer.deadline_us = clock_monotonic_us() + timeout_us;
 	enum status status = insist_on_backup(&transfer, &request, &begun, err);
 	explicit_bzero(passphrase, sizeof(passphrase));
-	if (status == STATUS_OK)
-		status = keep(temporary, inv->args[0], err);
-	if (status == STATUS_OK) {
-		confirm(&transfer, begun->id);
-		return print_backup(inv, begun, err);
+	if (status != STATUS_OK) {
+		(void)unlink(temporary);
+		return status;
 	}
-	(void)unlink(temporary);
-	return status;
+	TRY(keep(temporary, inv->args[0], err));
+	confirm(&transfer, begun->id);
+	return print_backup(inv, begun, err);
 }
 
 /* Read the next part of the file. @ret_n 0 at its end */

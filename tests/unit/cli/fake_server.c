@@ -390,6 +390,8 @@ static enum status give(const struct fake_answer *answer, const ProtobufCService
 	const ProtobufCMethodDescriptor *descriptor =
 		protobuf_c_service_descriptor_get_method_by_name(service, method);
 
+	if (answer->before)
+		answer->before();
 	if (answer->json) {
 		*ret = from_json(descriptor->output, answer->json);
 		return STATUS_OK;

@@ -17,12 +17,13 @@ struct fake_alloc_step {
 
 /* An answer that a test prepares, in JSON as the server would write it. */
 struct fake_answer {
-	const char *method;  /* "Nodes.Drain" */
-	const char *json;    /* NULL: the call is refused */
-	enum status status;  /* of the refusal */
-	const char *details; /* ErrorDetails in JSON, or NULL */
-	const char *lost;    /* not the server's word: nobody answered, and so the client says */
-	int sys_errno;	     /* of that */
+	const char *method;   /* "Nodes.Drain" */
+	const char *json;     /* NULL: the call is refused */
+	enum status status;   /* of the refusal */
+	const char *details;  /* ErrorDetails in JSON, or NULL */
+	const char *lost;     /* not the server's word: nobody answered, and so the client says */
+	int sys_errno;	      /* of that */
+	void (*before)(void); /* NULL, or called before the answer */
 };
 
 struct fake_server {

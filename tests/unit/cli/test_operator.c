@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <glob.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -55,6 +54,18 @@ TEST_FIXTURE(a_backup_is_fetched_in_parts_and_checked, run_setup, NULL)
 	expect_failure(with_spec("operator backup @"), STATUS_ALREADY_EXISTS, "is not overwritten");
 }
 
+static bool is_begun(void)
+{
+	char temporary[64];
+	glob_t found = {.gl_pathc = 0};
+	bool is_found;
+
+	(void)str_format(temporary, sizeof(temporary), "%s.part-*", spec_path);
+	is_found = glob(temporary, 0, NULL, &found) == 0;
+	globfree(&found);
+	return is_found;
+}
+
 /* In a folder that a group may write, a member can make the file that a run would open. */
 TEST_FIXTURE(a_backup_is_not_written_into_a_file_that_exists, run_setup, NULL)
 {
@@ -76,6 +87,55 @@ TEST_FIXTURE(a_backup_is_not_written_into_a_file_that_exists, run_setup, NULL)
 	assert_true(kept.st_ino != st.st_ino);
 	assert_int_equal(kept.st_nlink, 1);
 	(void)unlink(foreign);
+}
+
+int __real_link(const char *from, const char *to);
+
+static bool no_links; /* FAT has none */
+
+WRAPPED(int, link, const char *from, const char *to)
+{
+	errno = EPERM;
+	return no_links ? -1 : __real_link(from, to);
+}
+
+TEST_FIXTURE(a_backup_is_written_where_there_are_no_hard_links, run_setup, NULL)
+{
+	will_answer(0, "Operator.BeginBackup",
+		    "{\"id\": \"b1\", \"size_bytes\": 5, \"sha256\": \"" HELLO_SHA "\"}");
+	will_answer(1, "Operator.ReadBackup", "{\"data\": \"aGVsbG8=\"}");
+	no_links = true;
+	expect_ok(backup_line(""));
+	no_links = false;
+	expect_file("hello");
+	assert_false(is_begun());
+}
+
+static void write_into_its_place(void)
+{
+	write_spec("mine");
+}
+
+TEST_FIXTURE(a_whole_backup_that_cannot_have_its_name_is_kept, run_setup, NULL)
+{
+	char *kept;
+
+	will_answer(0, "Operator.BeginBackup",
+		    "{\"id\": \"b1\", \"size_bytes\": 5, \"sha256\": \"" HELLO_SHA "\"}");
+	will_answer(1, "Operator.ReadBackup", "{\"data\": \"aGVsbG8=\"}");
+	fake.answers[1].before = write_into_its_place;
+	for (int i = 0; i < 2; i++) {
+		no_links = i == 1;
+		memset(fake.given, 0, sizeof(fake.given));
+		expect_failure(backup_line(""), STATUS_ALREADY_EXISTS, "the whole backup is in ");
+		no_links = false;
+		expect_file("mine");
+		kept = strstr(ending.err.msg, spec_path);
+		assert_non_null(kept);
+		*strchr(kept, ':') = '\0';
+		assert_int_equal(rename(kept, spec_path), 0);
+		expect_file("hello");
+	}
 }
 
 TEST_FIXTURE(a_backup_that_is_not_whole_is_not_kept, run_setup, NULL)
@@ -110,16 +170,9 @@ TEST_FIXTURE(a_backup_is_not_begun_again_behind_its_deadline, run_setup, NULL)
 	assert_int_equal(fake.given[0], 1);
 }
 
-static bool is_begun(void)
+static void end_with_file(void)
 {
-	char temporary[64];
-	glob_t found = {.gl_pathc = 0};
-	bool is_found;
-
-	(void)str_format(temporary, sizeof(temporary), "%s.part-*", spec_path);
-	is_found = glob(temporary, 0, NULL, &found) == 0;
-	globfree(&found);
-	return is_found;
+	(void)raise(is_begun() ? SIGINT : SIGKILL);
 }
 
 TEST_FIXTURE(a_backup_that_a_signal_ends_leaves_no_file, run_setup, NULL)
@@ -128,16 +181,14 @@ TEST_FIXTURE(a_backup_that_a_signal_ends_leaves_no_file, run_setup, NULL)
 	int status;
 	pid_t pid;
 
-	will_refuse(0, "Operator.BeginBackup", STATUS_ABORTED); /* it tries again for seconds */
+	will_refuse(0, "Operator.BeginBackup", STATUS_ABORTED);
+	fake.answers[0].before = end_with_file;
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		run(line);
 		_exit(0);
 	}
-	while (!is_begun())
-		(void)poll(NULL, 0, 1);
-	assert_int_equal(kill(pid, SIGINT), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGINT);
