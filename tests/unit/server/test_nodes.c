@@ -1406,11 +1406,14 @@ CLUSTER_TEST(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_name
 {
 	take_volume(f);
 	lose(f, &f->n1);
-	assert_int_equal(attest(f, "n1", NULL, "switched off", 60000, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "switched off", 3600000, false, NULL, NULL), STATUS_OK);
 	(void)str_copy(f->server->config.attest_forbidden[0], PLUGIN_ID_MAX + 1, "native");
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	f->server->config.attest_forbidden[0][0] = '\0';
+	unit_clock_advance(f->server->config.release_sweep_us);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
 CLUSTER_TEST(about_a_node_as_many_words_are_kept_as_may_be_and_no_more)
