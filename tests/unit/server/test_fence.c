@@ -823,8 +823,13 @@ CASE(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for)
 
 CASE(a_plugin_that_is_gone_is_no_dead_end)
 {
+	static const struct alloc plain = {
+		.id = ALLOC_2, .namespace = "default", .node_id = "n1", .client_status = CLIENT_RUNNING};
 	cleanup_pb Holdfast__V1__AttestNodeResponse *response = NULL;
+	cleanup(change_release) struct change change = CHANGE_INIT;
 
+	change_put_alloc(&change, &plain);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	f->n2.csi.has_controller = false;
 	fake_node_send_fingerprint(&f->n2);
@@ -838,6 +843,8 @@ CASE(a_plugin_that_is_gone_is_no_dead_end)
 	assert_int_equal(attest(f, "n1", NULL, "provider closed", 0, false, NULL, NULL), STATUS_OK);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_OPERATOR);
+	settle(f); /* n1 is connected: its other work goes on */
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.client_status, CLIENT_RUNNING);
 }
 
 TEST_ON(all_claims_that_wait_for_one_detach_are_freed_by_one_word, struct fixture, f, setup_shared_db,
