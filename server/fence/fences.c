@@ -148,13 +148,14 @@ static int64_t heard_ms(const struct server *server, const struct node_entry *no
 	return MIN(node->node.last_seen_ms, clock_realtime_ms() - silent_ms);
 }
 
-/* A former server may have heard a node that was connected to it until this one began to lead. */
+/* A former server may have heard a node that was connected to it until this one began to lead. The clock
+ * decides only what was heard before this server stored the proof: it may have been set since. */
 bool fences_heard_after(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
 	bool was_connected = !node->session && node->node.disconnected_ms == 0;
 
-	return heard_ms(server, node) > proved_ms(fence) ||
-	       (was_connected && nodes_started_ms(server) > proved_ms(fence));
+	return node->heard_us > node->proved_us || heard_ms(server, node) > proved_ms(fence) ||
+	       (was_connected && !node->is_off_ordered);
 }
 
 size_t fences_count_automatic(struct server *server, int64_t within_ms)
@@ -257,7 +258,8 @@ static enum status make_order(struct server *server, enum fence_order_action act
 }
 
 /* The order is durable before it is sent: fences_note_durable() sends it. */
-static enum status order_off(struct server *server, const Fence *fence, struct error *err)
+static enum status order_off(struct server *server, struct node_entry *node, const Fence *fence,
+			     struct error *err)
 {
 	const struct fencer *fencer = fencers_for_node(server->fencers, fence->node_id);
 	struct fence_order order;
@@ -270,7 +272,9 @@ static enum status order_off(struct server *server, const Fence *fence, struct e
 	draft.fencer = (char *)(uintptr_t)fencer_name(fencer);
 	draft.order = (ProtobufCBinaryData){.len = sizeof(order), .data = (uint8_t *)&order};
 	draft.not_after_ms = (int64_t)order.not_after_ms;
-	return advance(server, &draft, FENCE_EVENT_SENT, err);
+	TRY(advance(server, &draft, FENCE_EVENT_SENT, err));
+	node->is_off_ordered = true;
+	return STATUS_OK;
 }
 
 /* A repeat is the same order, which the fencer carries out once. */
@@ -465,12 +469,12 @@ static enum status check_silence(struct server *server, const struct node_entry 
 	return STATUS_OK;
 }
 
-/* A power fence waits for the session to end. A proof from before this server began to lead waits for nodes
- * that are alive to come back. */
+/* A power fence waits for the session to end. One that a former server has ordered waits for nodes that are
+ * alive to come back. */
 static bool must_wait(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
-	return is_connected_in(node, fence->boot_id) || (proved_ms(fence) <= nodes_started_ms(server) &&
-							 nodes_led_ms(server) < nodes_grace_ms(server));
+	return is_connected_in(node, fence->boot_id) ||
+	       (!node->is_off_ordered && nodes_led_ms(server) < nodes_grace_ms(server));
 }
 
 /* The proof is durable. A node that is switched off may speak for itself as long as its session has not
@@ -660,7 +664,7 @@ static enum status take_network_step(struct server *server, const struct node_en
 }
 
 /* The proof is of the machine that had the switch when the fence began, and of its boot. */
-static enum status take_power_step(struct server *server, const struct node_entry *node, const char *node_id,
+static enum status take_power_step(struct server *server, struct node_entry *node, const char *node_id,
 				   struct error *err)
 {
 	const Fence *fence = find_fence(server, node_id, "");
@@ -675,7 +679,7 @@ static enum status take_power_step(struct server *server, const struct node_entr
 	TRY(check_time(server, fence, err));
 	fence = find_fence(server, node_id, "");
 	if (state_of(fence) == FENCE_ASKED)
-		return order_off(server, fence, err);
+		return order_off(server, node, fence, err);
 	if (state_of(fence) != FENCE_OFF)
 		return STATUS_OK;
 	TRY(check_silence(server, node, fence, err));
@@ -688,7 +692,7 @@ static enum status take_power_step(struct server *server, const struct node_entr
 static enum status take_step(struct server *server, const char *node_id, const char *plugin_id,
 			     struct error *err)
 {
-	const struct node_entry *node = state_node(&server->state, node_id);
+	struct node_entry *node = state_node(&server->state, node_id);
 	const Fence *fence = find_fence(server, node_id, plugin_id);
 
 	if (!fence)
@@ -865,9 +869,12 @@ static void take_outcome(struct server *server, const Fence *fence, const struct
 			 const char *agent, const char *why)
 {
 	enum fence_event event = judge(fence, outcome);
+	struct node_entry *node = state_node(&server->state, fence->node_id);
 	Fence draft = *fence;
 	struct error err;
 
+	if (node && !is_network(fence))
+		node->proved_us = clock_monotonic_us();
 	draft.agent = (char *)(uintptr_t)agent; /* only read, as the next one */
 	draft.error = (char *)(uintptr_t)why;
 	draft.off = (Holdfast__V1__FenceOutcome)outcome->off;

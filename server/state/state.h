@@ -225,6 +225,8 @@ struct node_entry {
 	bool is_absent;	   /* it is in the list of those, see node/down.h */
 	uint64_t heard_us; /* monotonic; when last_seen_ms was; 0: before this server began to lead */
 	uint64_t gone_us;  /* monotonic; since when this server misses it, 0: it was down before the start */
+	bool is_off_ordered; /* this server has ordered its power fence while it leads; not stored */
+	uint64_t proved_us;  /* monotonic; when this server stored the proof of that, 0: not while it leads */
 	TAILQ_ENTRY(node_entry) of_absent;
 	/* KeyValue, from its last hello; not stored */
 	struct message_list *attributes;

@@ -247,6 +247,35 @@ WORLD_TEST(a_node_that_is_heard_after_its_proof_keeps_its_claims)
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* What counts is the order of things, whatever the clock says. */
+WORLD_TEST(a_node_that_is_heard_after_its_proof_and_a_step_of_the_clock_keeps_its_claims)
+{
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_OFF);
+	unit_clock_step(-600000);
+	fake_node_send_heartbeat(&w->f->n1);
+	run_idle(w->f->event);
+	lose(w->f, &w->f->n1);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+WORLD_TEST(a_node_that_a_former_server_may_have_heard_keeps_its_claims_whatever_the_clock_says)
+{
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_OFF);
+	unit_clock_step(-600000);
+	start_again(w);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
 /* n1 is back for a moment, after the fencer has proved it off, and before the fencer answers. */
 static Holdfast__V1__FenceAnswer hear_before_the_answer(struct world *w)
 {
@@ -325,6 +354,9 @@ WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 	UNTIL(w->f, w->f1.n == 2);
 	assert_memory_equal(&w->f1.orders[1], &w->f1.orders[0], sizeof(w->f1.orders[0]));
 	fake_fencer_prove(&w->f1, &w->f1.orders[1]);
+	wait_for(w->f, FENCE_OFF);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN); /* n1 may come back */
+	lead_long(w->f);
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
