@@ -85,6 +85,12 @@ static char *copy(const char *text)
 	return ret;
 }
 
+__attribute__((noreturn)) static void end_full(void)
+{
+	(void)fputs("the model of the provider has no room for more\n", stderr);
+	abort();
+}
+
 static void *message(const ProtobufCMessageDescriptor *descriptor)
 {
 	ProtobufCMessage *ret = calloc(1, descriptor->sizeof_message);
@@ -113,7 +119,7 @@ static struct provider_thing *make(struct provider_thing *things, size_t *n, con
 	if (thing)
 		return thing;
 	if (*n == PROVIDER_THINGS_MAX)
-		abort();
+		end_full();
 	thing = &things[*n];
 	(void)snprintf(thing->name, sizeof(thing->name), "%s", name);
 	(void)snprintf(thing->id, sizeof(thing->id), "%s-%zu", sort, ++*n);
@@ -421,8 +427,10 @@ enum status __wrap_controller_call(struct server *server, const struct controlle
 		note_node(call->call, call->node_id);
 	while (place < PROVIDER_HELD_MAX && jobs[place])
 		place++;
+	if (place == PROVIDER_HELD_MAX)
+		end_full();
 	job = calloc(1, sizeof(*job));
-	if (!job || place == PROVIDER_HELD_MAX)
+	if (!job)
 		abort();
 	*job = (struct job){
 		.server = server, .done = call->done, .userdata = call->userdata, .orders = orders};

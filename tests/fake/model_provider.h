@@ -17,7 +17,7 @@ enum {
 	PROVIDER_THINGS_MAX = 64,
 	PROVIDER_CALLS_MAX = 32, /* kinds, by the request's number */
 	PROVIDER_TEXT = 300,
-	PROVIDER_HELD_MAX = 16,
+	PROVIDER_HELD_MAX = 64,
 };
 
 enum provider_outcome {

@@ -318,6 +318,24 @@ WORLD_TEST(a_fencers_clock_that_is_ahead_makes_no_proof_younger_than_its_answer)
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* The server that heard it ended before it had stored that the proof is over. */
+WORLD_TEST(a_node_that_a_former_server_heard_after_its_proof_keeps_its_claims)
+{
+	const struct node_entry *n1;
+	Holdfast__V1__Fence off;
+
+	(void)strand(w);
+	start_again(w);
+	n1 = state_node(&w->f->server->state, "n1");
+	off = *fence_of(w->f);
+	off.state = HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OFF;
+	off.answer_time_ms = n1->node.last_seen_ms - 1;
+	off.status_ms = n1->node.last_seen_ms + 60000; /* the fencer's clock is ahead */
+	put(w->f, PREFIX_FENCE "n1", &off.base);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
 WORLD_TEST(nothing_is_fenced_without_a_fencer_of_the_node_or_without_a_reason)
 {
 	struct error err;
