@@ -13,6 +13,7 @@
 #include "base/rate_counted.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "node/lookup.h"
 #include "rpc/wakeup.h"
 #include "ticket/ticket.h"
 
@@ -59,6 +60,7 @@ struct fencer {
 LIST_HEAD(fencer_list, fencer);
 
 struct fencers {
+	const struct server *server;
 	const struct fence_bindings *bindings; /* borrowed, of the settings */
 	const struct fencer_events *events;
 	struct fencer_list list;
@@ -73,6 +75,7 @@ enum status fencers_new(struct server *server, const struct fencer_events *event
 
 	if (!fencers)
 		return error_no_memory(err, "the list of fencers");
+	fencers->server = server;
 	fencers->bindings = &server->config.fence_bindings;
 	fencers->events = events;
 	LIST_INIT(&fencers->list);
@@ -567,6 +570,13 @@ static const struct fencer_node *find_failing(const struct fencer *fencer)
 	return NULL;
 }
 
+/* Has the fencer of the block not connected since this server began to lead, long enough ago? */
+static bool is_missing(const struct fencers *fencers, const struct fence_binding *binding)
+{
+	return nodes_led_ms(fencers->server) >= nodes_grace_ms(fencers->server) &&
+	       !find_any(fencers, binding->fencer);
+}
+
 struct fencers_count fencers_count(const struct fencers *fencers)
 {
 	struct fencers_count count = {.connected = 0};
@@ -574,6 +584,8 @@ struct fencers_count fencers_count(const struct fencers *fencers)
 
 	if (!fencers)
 		return count;
+	for (size_t i = 0; i < fencers->bindings->n; i++)
+		count.away += is_missing(fencers, &fencers->bindings->list[i]);
 	LIST_FOREACH (fencer, &fencers->list, of_fencers) {
 		count.connected += is_ready(fencer);
 		count.away += !is_ready(fencer);
@@ -651,5 +663,14 @@ bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARN
 			return true;
 		}
 	}
+	for (size_t i = 0; i < fencers->bindings->n; i++)
+		if (is_missing(fencers, &fencers->bindings->list[i])) {
+			(void)str_format(ret, FENCERS_WARNING_SIZE,
+					 "fencer %s of server.hcl has not connected since this server began "
+					 "to lead: nodes that only it can switch off keep their volumes if "
+					 "they fail; see systemctl status holdfast-fencer on its machine",
+					 fencers->bindings->list[i].fencer);
+			return true;
+		}
 	return false;
 }

@@ -498,6 +498,8 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 {
 	int64_t now_ms = clock_realtime_ms();
 
+	if (fence->not_after_ms > now_ms + FENCE_ANSWER_MAX_MS)
+		now_ms = INT64_MAX; /* the clock was set back: nobody knows for how long it is open */
 	if (is_network(fence) && now_ms > fence->not_after_ms &&
 	    (state_of(fence) == FENCE_ASKED || state_of(fence) == FENCE_SENT))
 		return end_fence(server, fence, FENCE_EVENT_EXPIRED,
@@ -1453,7 +1455,14 @@ static enum status check_not_fenced(struct server *server, const struct node_ent
 {
 	const Fence *fence = find_fence(server, node->id, plugin_id);
 
-	if (!fence || !is_network(fence) || !str_eq(fence->boot_id, node->node.boot_id) ||
+	if (!fence || !is_network(fence))
+		return STATUS_OK;
+	if (state_of(fence) == FENCE_LIFTING)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "node %s: the storage of plugin %s does not accept it again yet%s%s; see "
+				 "holdfast node fence",
+				 node->id, plugin_id, fence->error[0] != '\0' ? ": " : "", fence->error);
+	if (!str_eq(fence->boot_id, node->node.boot_id) ||
 	    (state_of(fence) != FENCE_OFF && state_of(fence) != FENCE_RECORDED))
 		return STATUS_OK;
 	return error_set(

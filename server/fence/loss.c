@@ -154,14 +154,19 @@ static void add_last_fence(struct server *server, const struct node_entry *node,
 			   struct fence_auto_facts *facts)
 {
 	const Holdfast__V1__Fence *fence = fences_find(server, node->id, plugin_id);
+	struct fence_answer told;
 
 	facts->since_last_ms = -1;
 	if (!fence || !str_eq(fence->boot_id, node_own_boot(&node->node)))
 		return;
+	told = (struct fence_answer){.off = (enum fence_outcome)fence->off,
+				     .status = (enum fence_outcome)fence->status,
+				     .off_ms = fence->off_ms,
+				     .status_ms = fence->status_ms,
+				     .created_ms = fence->create_time_ms,
+				     .answered_ms = fence->answer_time_ms};
 	facts->is_open = fence_is_open((enum fence_state)fence->state);
-	facts->was_contradicted = plugin_id[0] == '\0' &&
-				  fence->off == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_DONE &&
-				  fence->status == HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_OFF &&
+	facts->was_contradicted = plugin_id[0] == '\0' && fence_judge(&told) == FENCE_EVENT_PROVED &&
 				  (fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED ||
 				   fences_heard_after(server, node, fence));
 	facts->since_last_ms = clock_realtime_ms() - fence->modify_time_ms;

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "base/clock.h"
+#include "node/session.h"
 
 #include <inttypes.h>
 #include <sys/param.h>
@@ -27,12 +28,20 @@ int64_t nodes_led_ms(const struct server *server)
 	return (int64_t)((clock_monotonic_us() - server->leads_since_us) / USEC_PER_MSEC);
 }
 
+uint32_t nodes_heartbeat_ms(const struct server *server)
+{
+	uint64_t setting_ms = server->config.heartbeat_us / USEC_PER_MSEC;
+	uint64_t shared_ms = server->state.n_nodes * 1000 / SESSION_HEARTBEATS_PER_S;
+
+	return (uint32_t)MAX(setting_ms, MIN(shared_ms, (uint64_t)SESSION_HEARTBEAT_SHARED_MAX_MS));
+}
+
 int64_t nodes_grace_ms(const struct server *server)
 {
 	enum { HEARTBEATS = 3 };
-	uint64_t silent_us = server->config.etcd.lease_us + HEARTBEATS * server->config.heartbeat_us;
 
-	return NODES_GRACE_MS + (int64_t)(silent_us / USEC_PER_MSEC);
+	return NODES_GRACE_MS + (int64_t)(server->config.etcd.lease_us / USEC_PER_MSEC) +
+	       HEARTBEATS * (int64_t)nodes_heartbeat_ms(server);
 }
 
 /* It may have begun while the clock was ahead. */

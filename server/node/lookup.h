@@ -15,6 +15,10 @@ enum status nodes_find(struct server *server, const char *id, struct node_entry 
 
 enum { NODES_GRACE_MS = 30 * 1000 }; /* plus a lease and three heartbeats */
 
+/** The interval of heartbeats: longer than the setting if heartbeats would cost more time than calls. Uses
+ * the number of registered nodes, as after a restart they all reconnect at once. */
+uint32_t nodes_heartbeat_ms(const struct server *server);
+
 /** For how long this server leads, and after how long nodes that are alive have come back to it. */
 int64_t nodes_led_ms(const struct server *server);
 int64_t nodes_grace_ms(const struct server *server);

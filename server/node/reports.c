@@ -22,6 +22,7 @@
 #include "model/task.h"
 #include "node/down.h"
 #include "node/drain.h"
+#include "node/lookup.h"
 #include "node/session.h"
 #include "node/trails.h"
 #include "plugin/controller.h"
@@ -36,18 +37,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Returns the interval of heartbeats: longer than the setting if heartbeats would cost more time than
- * calls. Uses the number of registered nodes, as after a restart they all reconnect at once. */
-static uint32_t heartbeat_ms(const struct server *server)
-{
-	uint64_t setting_ms = server->config.heartbeat_us / USEC_PER_MSEC;
-	uint64_t shared_ms = server->state.n_nodes * 1000 / SESSION_HEARTBEATS_PER_S;
-
-	if (shared_ms > SESSION_HEARTBEAT_SHARED_MAX_MS)
-		shared_ms = SESSION_HEARTBEAT_SHARED_MAX_MS;
-	return (uint32_t)(shared_ms > setting_ms ? shared_ms : setting_ms);
-}
 
 static void send_welcome(struct session *session)
 {
@@ -65,7 +54,7 @@ static void send_welcome(struct session *session)
 	welcome.mark = &mark.pb;
 	welcome.server_version = version;
 	welcome.cluster = session->server->config.cluster;
-	welcome.heartbeat_ms = heartbeat_ms(session->server);
+	welcome.heartbeat_ms = nodes_heartbeat_ms(session->server);
 	session->heartbeat_us = welcome.heartbeat_ms * USEC_PER_MSEC;
 	welcome.clock_ms = clock_realtime_ms();
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;

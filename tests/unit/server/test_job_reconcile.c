@@ -265,6 +265,24 @@ JOB_TEST(a_member_that_was_healthy_while_the_clock_was_ahead_is_healthy)
 	group.update.min_healthy_ms = 0;
 }
 
+JOB_TEST(a_member_whose_end_seems_earlier_than_its_health_was_healthy)
+{
+	struct job_alloc allocs[1] = {alloc_of("a", 0)};
+
+	group.update.min_healthy_ms = 10000;
+	allocs[0].client = CLIENT_FAILED;
+	allocs[0].healthy_ms = INT64_MAX / 2; /* the clock was set back after that */
+	allocs[0].end_ms = 99999;
+	job.update = JOB_UPDATE_FAILED;
+	(void)decide(allocs, 1, NULL);
+	assert_int_not_equal(decisions.waits[0].what, JOB_WAIT_NEXT_VERSION);
+	allocs[0].healthy_ms = 95000;
+	(void)decide(allocs, 1, NULL);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_NEXT_VERSION);
+	job.update = JOB_UPDATE_RUNNING;
+	group.update.min_healthy_ms = 0;
+}
+
 JOB_TEST(a_member_without_attempts_is_not_placed_after_a_failure)
 {
 	struct job_alloc allocs[1] = {alloc_of("a", 0)};

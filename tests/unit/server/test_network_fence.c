@@ -512,6 +512,9 @@ WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 	UNTIL(f, is_in(f, FENCE_LIFTING) && fence_of(f)->error[0] != '\0' &&
 			 strstr(fence_of(f)->error, "the model says no"));
 	assert_int_equal(metric_of(f, "fences_open"), 1);
+	assert_error(
+		f->server->check_not_fenced(f->server, state_node(&f->server->state, "n1"), CSI_PLUGIN, &err),
+		STATUS_UNAVAILABLE, err, "does not accept it again yet: ");
 	assert_error(fence_as(f, &(const struct wanted){.alive = true}, &err), STATUS_FAILED_PRECONDITION,
 		     err, "is being lifted"); /* the lift could overtake another fence */
 	run_for(f->event, 60 * 1000);
@@ -519,6 +522,8 @@ WORLD_TEST(a_lift_is_repeated_until_the_storage_lists_the_node_no_more)
 	assert_false(is_fenced(f));
 	assert_int_equal(f->plugin.calls[CALL(UNFENCE_NETWORK)], 5);
 	assert_int_equal(f->plugin.calls[CALL(LIST_FENCED)], 4); /* once before the lift, and two failures */
+	assert_ok(f->server->check_not_fenced(f->server, state_node(&f->server->state, "n1"), CSI_PLUGIN,
+					      NULL));
 }
 
 WORLD_TEST(a_lift_waits_for_a_fence_of_a_part_that_another_administrator_made)

@@ -244,6 +244,9 @@ CASE(heartbeats_are_rarer_the_more_nodes_there_are)
 		UNTIL(f, !node_is_connected(node_of(f, "n1")));
 		f->server->state.n_nodes = rows[i].nodes;
 		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		assert_int_equal(nodes_grace_ms(f->server),
+				 NODES_GRACE_MS + f->server->config.etcd.lease_us / USEC_PER_MSEC +
+					 3 * rows[i].ms);
 		f->server->state.n_nodes = registered;
 		assert_int_equal(f->n1.heartbeat_ms, rows[i].ms);
 	}

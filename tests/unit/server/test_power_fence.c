@@ -318,6 +318,27 @@ WORLD_TEST(a_fencers_clock_that_is_ahead_makes_no_proof_younger_than_its_answer)
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
+WORLD_TEST(a_fence_that_no_fencer_answers_ends_also_when_the_clock_is_set_back)
+{
+	(void)strand(w);
+	unit_clock_step(-3600000);
+	wait_for(w->f, FENCE_UNKNOWN);
+}
+
+WORLD_TEST(a_fence_without_a_proof_is_over_when_the_node_is_back_in_another_boot)
+{
+	Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
+
+	(void)strand(w);
+	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_ON;
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(metric_of(w->f, "fences_unproved"), 1);
+	fake_node_connect(&w->f->n1, "n1", BOOT_2, NULL, 0);
+	wait_for(w->f, FENCE_OVERTAKEN);
+	assert_int_equal(metric_of(w->f, "fences_unproved"), 0);
+}
+
 /* The server that heard it ended before it had stored that the proof is over. */
 WORLD_TEST(a_node_that_a_former_server_heard_after_its_proof_keeps_its_claims)
 {
@@ -774,6 +795,22 @@ WORLD_TEST(a_fencer_that_is_away_and_a_switch_that_fails_are_alarms)
 	expect_warning_events(f, "fencers", 1, 1);
 }
 
+WORLD_TEST(a_fencer_of_the_settings_that_has_not_connected_is_an_alarm)
+{
+	char warning[FENCERS_WARNING_SIZE];
+
+	bind(w, "f1", "n*");
+	assert_false(fencers_warning(w->f->server->fencers, warning)); /* it may be on its way */
+	assert_int_equal(metric_of(w->f, "fencers{status=\"away\"}"), 0);
+	lead_long(w->f);
+	assert_int_equal(metric_of(w->f, "fencers{status=\"away\"}"), 1);
+	assert_true(fencers_warning(w->f->server->fencers, warning));
+	assert_contains(warning, "fencer f1 of server.hcl has not connected");
+	fake_fencer_connect(&w->f1, "");
+	assert_int_equal(metric_of(w->f, "fencers{status=\"away\"}"), 0);
+	assert_false(fencers_warning(w->f->server->fencers, warning));
+}
+
 /* Nothing renews it: its end is an alarm before. */
 WORLD_TEST(the_session_of_a_fencer_ends_with_its_certificate)
 {
@@ -1111,6 +1148,25 @@ WORLD_TEST(a_node_that_is_heard_after_its_fence_is_recorded_is_not_fenced_by_the
 	run_for(w->f->event, 2 * LOSS_LOOK_MS);
 	assert_string_equal(plan_of(w->f), "it was heard after it was proved off: look at its switch");
 	assert_int_equal(w->f1.n, 1);
+}
+
+/* The answer is no proof, and says nothing of the switch. */
+WORLD_TEST(a_node_whose_fence_has_times_that_do_not_fit_is_fenced_by_the_server_again)
+{
+	Holdfast__V1__FenceAnswer answer;
+
+	w->f->server->config.fence_max_per_minute = 3;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	want_fence(w->f);
+	(void)strand(w);
+	answer = fake_fencer_proof();
+	answer.off_ms = answer.status_ms -= 3600000;
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	wait_for(w->f, FENCE_FAILED);
+	lead_long(w->f);
+	run_for(w->f->event, LOSS_RETRY_MS);
+	fake_fencer_connect(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 2);
 }
 
 WORLD_TEST(a_person_stops_fences_that_the_server_begins_by_itself)
