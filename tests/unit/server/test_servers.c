@@ -1520,6 +1520,7 @@ TEST_ON(every_identity_is_answered_alike_by_every_server, struct servers, s, set
 	int leader = await_leader(s, -1);
 	int follower = another(s, leader);
 	int other = SERVERS - leader - follower;
+	uint64_t limit;
 
 	await_answer(s, ALONE);
 	make_secrets(s, ALONE, &secrets);
@@ -1535,8 +1536,11 @@ TEST_ON(every_identity_is_answered_alike_by_every_server, struct servers, s, set
 	end(s, other, SIGKILL);
 	etcd_world_kill(s->etcd, 0);
 	(void)await_end(s, leader);				   /* its lease is over */
-	while (!strstr(get_text(s, follower, "/readyz"), " 503 ")) /* and the follower has asked it */
+	limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
+	while (!strstr(get_text(s, follower, "/readyz"), " 503 ")) { /* and the follower has asked it */
+		check_patience(s, limit);
 		(void)usleep(10000);
+	}
 	expect_matrix(s, follower, &secrets, "follower without leader", true);
 	etcd_world_start(s->etcd, 0);
 	assert_int_equal(await_leader(s, -1), follower);
