@@ -171,19 +171,22 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 {
 	char prefix[OBJECT_KEY_SIZE];
 	struct record_entry *next, *entry = first_record(server, node_id, prefix);
+	/* one may be about a former machine */
+	uint64_t epoch = replaced_has(server, node_id) ? 0 : state_epoch(&server->state);
 
 	for (; entry; entry = next) {
 		attestation ended = *(const attestation *)(const void *)entry->record.message;
 		cleanup(change_release) struct change change = CHANGE_INIT;
 
 		next = next_record(entry, prefix);
-		if (ended.expires_at_ms == 0 || !str_eq(ended.boot_id, boot_id))
+		if ((ended.expires_at_ms == 0 && (epoch == 0 || ended.epoch != epoch)) ||
+		    !str_eq(ended.boot_id, boot_id))
 			continue;
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node_id, .op = "attest"},
-			"the attestation of %s is over: it covered what a node releases later that was taken "
-			"for gone, and the node has connected",
+			"the attestation of %s is over: the node was taken for gone, and has connected",
 			ended.by);
 		ended.expires_at_ms = 0;
+		ended.epoch = epoch == 0 ? ended.epoch : 0; /* it stands for no report */
 		change_put_record(&change, entry->key, &ended.base);
 		TRY(change_commit(server, &change, NULL, NULL, err));
 	}

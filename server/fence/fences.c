@@ -815,8 +815,8 @@ static void describe_times(const struct fence_answer *outcome, char ret[static T
 	(void)str_format(
 		ret, TEXT_SIZE,
 		"the fencer's times (off %s, status %s) are not between the fence and its answer (%s "
-		"to %s): the node may be off; set the clock of the fencer's machine, then ask "
-		"again: holdfast node fence",
+		"to %s): the node may be off; compare the clocks of the fencer's and this machine, "
+		"then ask again: holdfast node fence",
 		clock_format(outcome->off_ms, off), clock_format(outcome->status_ms, status),
 		clock_format(outcome->created_ms, created), clock_format(outcome->answered_ms, answered));
 }

@@ -195,8 +195,10 @@ static struct fence_auto_facts facts_of(const struct losses *losses, const struc
 	const Holdfast__V1__FencingSwitch *fencing = find_switch(server);
 	struct fence_auto_facts facts = {
 		.is_connected = node_is_connected(node),
-		.has_expired = node->certificate_expires_ms > 0 &&
-			       nodes_disconnected_ms(server, node) >= node->certificate_expires_ms,
+		.has_expired =
+			node->certificate_expires_ms > 0 &&
+			MIN(nodes_disconnected_ms(server, node),
+			    clock_realtime_ms() - away_ms(server, node)) >= node->certificate_expires_ms,
 		.is_switched_off = fencing && fencing->off,
 		.has_fencer = can_fence(server, node, wish->plugin_id),
 		.away_ms = away_ms(server, node),

@@ -386,6 +386,7 @@ CLUSTER_TEST(a_word_of_an_earlier_epoch_proves_nothing)
 /* Others need not wait for it, but it would name nothing of a claim that it gets before it has reported. */
 CLUSTER_TEST(a_node_that_was_attested_gets_no_claim_before_it_has_reported)
 {
+	struct volume db = {.namespace = "default", .id = "db"};
 	struct backup backup = {0};
 	struct claim claim;
 	struct error err;
@@ -399,9 +400,12 @@ CLUSTER_TEST(a_node_that_was_attested_gets_no_claim_before_it_has_reported)
 	report(f, &f->n2, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
 	assert_int_equal(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
-	connect_node(&f->n1, "n1"); /* its report is on its way */
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1"); /* its report is on its way, and it was not off */
+	settle(f);
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
-	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err, "not yet reported");
+	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err, "n1 may hold it");
 	report(f, &f->n1, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_PENDING);

@@ -602,7 +602,7 @@ WORLD_TEST(a_proof_with_the_time_of_another_day_frees_nothing)
 		fake_fencer_answer(&w->f1, &order[i], &answer);
 		wait_for(w->f, FENCE_FAILED);
 		assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
-		assert_non_null(strstr(fence_of(w->f)->error, "set the clock of the fencer's machine"));
+		assert_non_null(strstr(fence_of(w->f)->error, "compare the clocks of the fencer's and this machine"));
 	}
 }
 
