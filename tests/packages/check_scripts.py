@@ -329,6 +329,9 @@ class Scripts(unittest.TestCase):
         write("/etc/holdfast/mounthelper.policy", "agent 1 { publish_base = /var/new }")
         self.assertFalse(self.in_use())
         self.assertTrue(self.in_use(noted=True))
+        os.unlink("/run/awk")
+        write("/run/awk", f"#!/bin/bash\nsed '/{ALLOC}/s/$/,user_id=1000/' /proc/self/mountinfo | {AWK} \"${{@:1:$#-1}}\"\n", 0o755)
+        self.assertFalse(self.in_use(), "a user's FUSE mount")
 
     def test_a_plugin_names_its_mounts_but_writes_nothing_to_a_terminal(self):
         shutil.copy(DEBIAN / "holdfast-in-use", f"{LIBEXEC}-in-use")
