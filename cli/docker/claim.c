@@ -21,9 +21,13 @@ struct docker_hold {
 
 static enum status save(struct holder *holder, const struct hold_note *note, struct error *err)
 {
+	static const struct hold_note none = {.alloc_id = ""};
 	const struct docker_claim *claim = ((struct docker_hold *)holder)->claim;
 	Docker__VolumeRecord *record = claim->record;
 
+	/* it is not mounted, nor known to the server, and no order to run it is on its way after a release */
+	if (claim->is_again && holder->is_over && holder->hold.outcome == HOLD_DONE)
+		note = &none;
 	/* users of the allocation before have lost it, or are gone */
 	while (note->alloc_id[0] && !str_eq(note->alloc_id, record->alloc_id) && record->n_mount_ids > 0)
 		record_remove_mount(record, record->mount_ids[0]);
@@ -112,6 +116,7 @@ enum status docker_claim_release(struct docker_claim *claim, struct error *err)
 {
 	if (!claim->record->alloc_id[0])
 		return STATUS_OK;
+	claim->is_again = claim->record->is_ending;
 	claim->record->is_ending = true;
 	if (record_save(claim->dir, claim->record, err) != STATUS_OK)
 		print_note("holdfast: going on without it: %s", err->msg);

@@ -18,6 +18,7 @@ struct docker_claim {
 	Holdfast__V1__Allocation *alloc; /* to be run; its id is set here */
 	uint64_t timeout_us;
 	uint32_t wait_ms; /* in the queue of the volume; 0: not at all */
+	bool is_again;	  /* an earlier release did not end it */
 };
 
 /** Has the volume published on this node, and stores its path in the record. The path is made from

@@ -491,6 +491,22 @@ TEST_FIXTURE(a_volume_that_is_mounted_is_not_forgotten_with_the_server, setup, t
 	expect_refused("Get", "db", NULL, NULL, "no volume db");
 }
 
+/* At first the order to run it may still be on its way to the server. */
+TEST_FIXTURE(a_volume_that_the_server_does_not_know_is_released_twice, setup, teardown)
+{
+	mount_one();
+	kernel.is_gone = true;
+	will_refuse(2, "Allocations.Stop", STATUS_NOT_FOUND);
+	expect_done("Unmount", "one");
+	expect_record("a", 0, true);
+	kernel.is_gone = false;
+	docker_volumes_sweep(&volumes);
+	expect_record("a", 0, true);
+	kernel.is_gone = true;
+	docker_volumes_sweep(&volumes);
+	expect_record(NULL, 0, false);
+}
+
 TEST_FIXTURE(a_wrong_mount_is_refused_and_released, setup, teardown)
 {
 	kernel.is_another = true;
