@@ -406,6 +406,10 @@ CLUSTER_TEST(a_node_that_was_attested_gets_no_claim_before_it_has_reported)
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err, "n1 may hold it");
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err, "not yet reported");
 	report(f, &f->n1, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_PENDING);
