@@ -1335,6 +1335,15 @@ CLUSTER_TEST(a_release_that_hangs_is_attested_once_the_node_is_away)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
+CLUSTER_TEST(a_node_is_not_missed_since_a_time_to_come)
+{
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	unit_clock_step(3600000);
+	restart(f);
+	unit_clock_step(-3600000);
+	assert_true(nodes_disconnected_ms(f->server, node_of(f, "n1")) <= clock_realtime_ms());
+}
+
 /* It may come back in seconds, and gives its receipt. */
 CLUSTER_TEST(a_node_that_was_connected_until_the_server_began_is_not_taken_for_away)
 {
