@@ -34,6 +34,8 @@ static enum release_action decide_reserved(const struct claim *claim, const stru
 	assert(claim->state == CLAIM_RESERVED);
 	if (claim->sent_to_node || facts->is_being_granted)
 		return RELEASE_NOTHING;
+	if (claim->modify_time_ms > facts->now_ms + facts->reservation_ttl_ms)
+		return RELEASE_EXPIRE; /* the clock was set back: nobody knows for how long it is reserved */
 	return facts->now_ms >= release_expiry_ms(claim, facts->reservation_ttl_ms) ? RELEASE_EXPIRE
 										    : RELEASE_WAIT_EXPIRY;
 }

@@ -58,6 +58,10 @@ TEST(only_unsent_reservations_without_a_caller_expire)
 	assert_int_equal(release_expiry_ms(&claim, TTL), NOW + 1);
 	claim.modify_time_ms = NOW - TTL;
 	assert_int_equal(alone(&claim, &facts), RELEASE_EXPIRE);
+	claim.modify_time_ms = NOW + TTL;
+	assert_int_equal(alone(&claim, &facts), RELEASE_WAIT_EXPIRY);
+	claim.modify_time_ms++; /* the clock was set back */
+	assert_int_equal(alone(&claim, &facts), RELEASE_EXPIRE);
 	facts.is_being_granted = true;
 	assert_int_equal(alone(&claim, &facts), RELEASE_NOTHING);
 	facts.is_being_granted = false;
