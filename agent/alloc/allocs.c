@@ -553,7 +553,7 @@ bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume)
 	return journal_uses(allocs, wire_volume, VOLUME_USE_ANY, "", 0);
 }
 
-/* Returns whether a publish of no known allocation uses the staged device. It keeps every staging of it. */
+/* Returns whether a publish of no known allocation is of the staged device: it may be of any volume there. */
 static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
 			uint8_t but_slot)
 {
@@ -578,9 +578,13 @@ bool allocs_use_volume(const char *wire_volume, enum volume_use use, const char 
 		       void *userdata)
 {
 	const struct allocs *allocs = userdata;
+	/* no receipt comes of the end of such a publish: its release looks again when all have ended */
+	bool is_of_release = alloc_id[0] != '\0' && !volume_at(allocs, alloc_id, slot);
 
+	if (use == VOLUME_USE_UNKNOWN)
+		return kernel_uses(allocs, wire_volume, alloc_id, slot);
 	return journal_uses(allocs, wire_volume, use, alloc_id, slot) ||
-	       kernel_uses(allocs, wire_volume, alloc_id, slot);
+	       (is_of_release && kernel_uses(allocs, wire_volume, alloc_id, slot));
 }
 
 size_t allocs_count(const struct allocs *allocs)

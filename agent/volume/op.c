@@ -930,6 +930,20 @@ static void op_check(struct volume_op *op)
 		volume_op_continue(op);
 }
 
+/* Keeps a plugin's volume that may be in use, and is not taken for released. Of a native one, or without the
+ * plugin, the mount helper knows whether it is published. */
+static void op_keep(struct volume_op *op)
+{
+	struct error err;
+
+	(void)error_set(
+		&err, STATUS_FAILED_PRECONDITION, 0,
+		"volume %s: a publish of no known allocation is of the same device, and may be of this "
+		"volume: plugin %s releases it after that (shown as unknown by: holdfast agent status)",
+		op->target.volume_id, op->target.profile);
+	volume_op_handle(op, VOLUME_OP_FAILED, &err);
+}
+
 void volume_op_continue(struct volume_op *op)
 {
 	const struct volume_target *target = &op->target;
@@ -941,6 +955,8 @@ void volume_op_continue(struct volume_op *op)
 		volume_op_handle(op, VOLUME_OP_IN_USE, NULL);
 	else if (target->type == VOLUME_CSI && target->without_plugin)
 		op_force(op);
+	else if (is_plugins && op_in_use(op, VOLUME_USE_UNKNOWN))
+		op_keep(op);
 	else
 		volume_op_handle(op, is_plugins ? VOLUME_OP_PLUGINS_TURN : VOLUME_OP_OK, NULL);
 }

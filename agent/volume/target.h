@@ -19,6 +19,7 @@ enum volume_use {
 	VOLUME_USE_READ,
 	VOLUME_USE_WRITE,
 	VOLUME_USE_WITH_PLUGIN, /* any that is not itself to be undone without the plugin */
+	VOLUME_USE_UNKNOWN,	/* a publish of its device that no allocation accounts for */
 	VOLUME_USE_N,
 };
 

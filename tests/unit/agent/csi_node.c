@@ -216,7 +216,8 @@ static bool in_use(const char *wire_volume, enum volume_use use, const char *all
 	for (size_t i = 0; i < node->n_users; i++) {
 		const struct csi_user *user = &node->users[i];
 
-		if (user->state != CSI_USER_RELEASED && str_eq(user->volume, wire_volume) &&
+		if (use != VOLUME_USE_UNKNOWN && user->state != CSI_USER_RELEASED &&
+		    str_eq(user->volume, wire_volume) &&
 		    (use == VOLUME_USE_ANY ||
 		     (use == VOLUME_USE_WITH_PLUGIN ? !user->is_forced
 						    : user->read_only == (use == VOLUME_USE_READ))) &&

@@ -19,6 +19,7 @@ static char plugin_folder[TEMP_PATH_SIZE];
 static char plugin_socket[TEMP_PATH_SIZE];
 static struct world *world;
 static struct fake_csi_plugin *plugin;
+static bool is_one_export; /* all volumes have one device */
 
 static void on_mount(const char *path, const struct fake_csi_target *target, void *userdata)
 {
@@ -28,7 +29,7 @@ static void on_mount(const char *path, const struct fake_csi_target *target, voi
 					 .is_device = is_device,
 					 .read_only = target && target->read_only,
 					 .major = is_device ? 8 : 0,
-					 .minor = minor++};
+					 .minor = is_one_export ? minor : minor++};
 
 	fake_helper_plugin(&world->fake, path, &place);
 }
@@ -54,6 +55,7 @@ static int setup(void **state)
 
 	(void)world_setup(state);
 	world = w = *state;
+	is_one_export = false;
 	temp_dir_make(plugin_dir);
 	(void)temp_dir_path(plugin_folder, plugin_dir, MODEL_PLUGIN);
 	assert_int_equal(mkdir(plugin_folder, 0700), 0);
@@ -619,6 +621,43 @@ CASE(a_claim_without_its_allocation_is_released_by_its_plugin)
 	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
 	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
 	expect_nothing_mounted(w);
+	expect_no_folders(w);
+}
+
+CASE(an_unknown_publish_of_its_device_keeps_a_volume_claimed)
+{
+	struct alloc b = records_alloc(ALLOC_B, 1);
+
+	(void)str_copy(b.volumes[0].source, sizeof(b.volumes[0].source), "vol1");
+	is_one_export = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, both_run);
+	lose_journal(w);
+	order_release(w, &w->server.claims[0]);
+	WORLD_UNTIL(w, release_failed_once);
+	assert_non_null(strstr(w->server.claims[0].last_error, "publish of no known allocation"));
+	assert_false(w->server.claims[0].is_released);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 0);
+	order_release(w, &w->server.claims[1]);
+	WORLD_UNTIL(w, everything_is_released);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 2);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 2);
+	expect_nothing_mounted(w);
+	expect_no_folders(w);
+}
+
+CASE(volumes_of_one_device_and_allocation_do_not_wait_for_each_other)
+{
+	is_one_export = true;
+	start_with_a(w, 2);
+	lose_journal(w);
+	order_release(w, &w->server.claims[0]);
+	order_release(w, &w->server.claims[1]);
+	WORLD_UNTIL(w, everything_is_released);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 2);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 2);
 	expect_no_folders(w);
 }
 

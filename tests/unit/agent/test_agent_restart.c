@@ -137,7 +137,7 @@ WORLD_TEST(an_unknown_mount_is_kept_and_shown)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-WORLD_TEST(an_unknown_user_keeps_a_volume_staged)
+WORLD_TEST(an_unknown_user_keeps_a_volume_staged_and_claimed)
 {
 	start_with_a(w, 1);
 	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0,
@@ -145,9 +145,32 @@ WORLD_TEST(an_unknown_user_keeps_a_volume_staged)
 	world_kill_agent(w);
 	world_start_agent(w); /* reads it from the kernel */
 	WORLD_UNTIL(w, has_mount_snapshot);
-	stop_a(w);
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
 	assert_int_equal(done(w, MH_OP_UNSTAGE), 0);
 	assert_non_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
+	assert_false(w->server.claims[0].is_released);
+	for (size_t i = 0; i < ARRAY_SIZE(w->fake.state->mounts); i++) {
+		if (str_eq(w->fake.state->mounts[i].alloc, ALLOC_B))
+			w->fake.state->mounts[i].is_used = false;
+	}
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	expect_nothing_mounted(w);
+}
+
+/* As of two directories of one file system: the mount helper knows whose the publish is. */
+WORLD_TEST(an_unknown_user_of_the_device_alone_keeps_no_volume_staged)
+{
+	start_with_a(w, 1);
+	fake_helper_put(&w->fake, "other", ALLOC_B, 0,
+			fake_helper_mount(&w->fake, world_wire("vol0"), "", 0)->minor);
+	world_kill_agent(w);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_mount_snapshot);
+	stop_a(w);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 1);
+	assert_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
 	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
 }
 
