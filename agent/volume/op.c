@@ -930,8 +930,8 @@ static void op_check(struct volume_op *op)
 		volume_op_continue(op);
 }
 
-/* Keeps a plugin's volume that may be in use, and is not taken for released. Of a native one, or without the
- * plugin, the mount helper knows whether it is published. */
+/* Keeps a plugin's volume that may be in use: no receipt without the plugin's calls. The mount helper knows
+ * whether a native one is published. */
 static void op_keep(struct volume_op *op)
 {
 	struct error err;
