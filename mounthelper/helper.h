@@ -33,6 +33,7 @@ enum launch_mode { LAUNCH_SETUID = 1, LAUNCH_SOCKET = 2 };
 struct tree {
 	int fd; /* O_PATH */
 	uint32_t n_line;
+	uint64_t listed_id; /* of its mount, as mountinfo has it: reused by the kernel */
 	/* itself, of whose mount every directory in it is that is no mount; then every directory that it is
 	 * in; without descriptors */
 	struct place line[TREE_LINE_MAX];

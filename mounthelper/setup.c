@@ -164,9 +164,13 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 	struct place place = PLACE_INIT;
 	struct tree tree = {.fd = open_place(h, path, START_TREE, &place, &mount)};
 	enum mh_start word = setup_check_tree(&place, &mount, uid, mode);
+	struct statx listed;
 
 	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);
 	note_line(h, &tree, path);
+	start_sys(sys_statx(tree.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &listed),
+		  START_TREE, path);
+	tree.listed_id = listed.stx_mnt_id;
 	return tree;
 }
 

@@ -109,7 +109,8 @@ void fake_kernel_open(struct helper *h)
 
 	h->root_fd = FAKE_ROOT_FD;
 	h->stage = (struct tree){.fd = FAKE_STAGE_FD, .line = {{.mount_id = base_id}}};
-	h->publish = (struct tree){.fd = FAKE_PUBLISH_FD, .line = {{.mount_id = base_id}}};
+	h->publish = (struct tree){
+		.fd = FAKE_PUBLISH_FD, .listed_id = k.mounts[0].id, .line = {{.mount_id = base_id}}};
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;

@@ -713,6 +713,20 @@ TEST_FIXTURE(at_the_limit_the_mount_table_decides, setup, teardown)
 	assert_null(strstr(fake_summary(), slots[2]));
 }
 
+TEST_FIXTURE(mounts_of_a_task_over_its_publish_are_no_publishes, setup, teardown)
+{
+	new_world(SHARING "max_published = 2\n");
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	ASSERT_REPLY(publish(publish_pair(0, TICKET_PROPAGATION_BIDIRECTIONAL)), MH_OK);
+	for (int i = 0; i < 2; i++)
+		fake_mount_other(slots[0]);
+	helper.state->header.published = 2;
+	ASSERT_REPLY(publish(publish_pair(1, 0)), MH_OK);
+	helper.state->header.published = 2;
+	ASSERT_REPLY(publish(publish_pair(2, 0)), MH_LIMIT);
+	ASSERT_RECORDED("reason=max-published");
+}
+
 /* A mount that could not be undone still counts. */
 TEST_FIXTURE(a_publish_that_may_exist_stays_counted, setup, teardown)
 {
