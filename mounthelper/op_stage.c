@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const struct source_class *const classes[MH_CLASS_N] = {
@@ -41,7 +42,7 @@ static struct outcome count_in(const struct staging *s)
 
 	TRY_KERNEL(STEP_LOCK, lock_table(s->h->state_fd));
 	r = state_begin_stage(s->h->state, s->req->volume, s->plugin, source_tmpfs_bytes(&s->req->source),
-			      s->h->agent, clock_realtime_ms());
+			      s->admission->source_digest, s->h->agent, clock_realtime_ms());
 	unlock_table(s->h->state_fd);
 	if (r == 0)
 		return OUTCOME_OK;
@@ -60,7 +61,8 @@ static struct outcome remember(const struct staging *s, bool was_there)
 	TRY_KERNEL(STEP_LOCK, lock_table(s->h->state_fd));
 	if (was_there && s->admission->slot.stage == STATE_UNSTAGED)
 		r = state_begin_stage(s->h->state, s->req->volume, s->plugin,
-				      source_tmpfs_bytes(&s->req->source), NULL, clock_realtime_ms());
+				      source_tmpfs_bytes(&s->req->source), s->admission->source_digest, NULL,
+				      clock_realtime_ms());
 	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->admission->source_digest);
 	unlock_table(s->h->state_fd);
 	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : OUTCOME_OK;
@@ -209,6 +211,10 @@ static struct outcome stage(struct staging *s)
 
 	if (!state_is_at(&s->admission->slot, s->plugin))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
+	/* its plugin may have mounted another storage for the volume, and the mount does not show which */
+	if (!s->class && s->admission->slot.stage != STATE_UNSTAGED &&
+	    memcmp(s->admission->slot.source_digest, s->admission->source_digest, TICKET_DIGEST_SIZE) != 0)
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_TICKET_SOURCE);
 	if (s->class && s->class->find)
 		TRY_OUTCOME(s->class->find(s));
 	TRY_OUTCOME(open_target(s));

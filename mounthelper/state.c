@@ -150,7 +150,8 @@ bool state_is_at(const struct state_slot *slot, const char *plugin)
 }
 
 int state_begin_stage(struct state_table *table, const char *volume, const char *plugin, uint64_t tmpfs_bytes,
-		      const struct agent_policy *limits, int64_t now_ms)
+		      const uint8_t digest[static TICKET_DIGEST_SIZE], const struct agent_policy *limits,
+		      int64_t now_ms)
 {
 	assert(volume[0] != '\0');
 
@@ -169,6 +170,7 @@ int state_begin_stage(struct state_table *table, const char *volume, const char 
 	if (slot->stage == STATE_UNSTAGED) {
 		memset(slot->plugin, 0, sizeof(slot->plugin));
 		(void)str_copy(slot->plugin, sizeof(slot->plugin), plugin);
+		memcpy(slot->source_digest, digest, TICKET_DIGEST_SIZE);
 		BARRIER();
 	}
 	set_stage(table, slot, STATE_STAGING, tmpfs_bytes);

@@ -20,7 +20,7 @@
 
 enum {
 	STATE_MAGIC = 0x53484d48, /* "HMHS" */
-	STATE_VERSION = 7,
+	STATE_VERSION = 8,
 	STATE_SLOTS = 4096, /* a power of two: slots are found by hash, and never become unused again */
 };
 
@@ -39,7 +39,7 @@ struct state_slot {
 	char volume[MH_LABEL_SIZE];
 	char plugin[MH_LABEL_SIZE]; /* the folder that it is in: a profile of class csi; native: empty */
 	char profile[MH_LABEL_SIZE];
-	uint8_t source_digest[TICKET_DIGEST_SIZE];
+	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* csi: since it is counted, for both of its uses */
 };
 
 /* Budgets of all instances together, those that have ended included: a new one begins with the remainder. */
@@ -90,12 +90,13 @@ void state_set_rates(struct state_table *table, const struct agent_policy *limit
 int state_admit(struct state_table *table, const char *volume, uint64_t generation, uint64_t not_after_ms,
 		int64_t now_ms);
 
-/** Call it before the mount is made: counts @volume in the folder of @plugin, and forgets the source that was
- * staged under its name. Without @limits it counts beyond the limits of the policy, too. A volume that is
- * counted has state_is_at() this folder.
- * Returns 0, -EMFILE for max_staged, -EDQUOT for max_tmpfs_total, -ENOSPC when every slot is taken. */
+/** Call it before the mount is made: counts @volume in the folder of @plugin, as one of the source @digest if
+ * it is not counted yet, and forgets the source that was staged under its name. Without @limits it counts
+ * beyond the limits of the policy, too. A volume that is counted has state_is_at() this folder. Returns 0,
+ * -EMFILE for max_staged, -EDQUOT for max_tmpfs_total, -ENOSPC when every slot is taken. */
 int state_begin_stage(struct state_table *table, const char *volume, const char *plugin, uint64_t tmpfs_bytes,
-		      const struct agent_policy *limits, int64_t now_ms);
+		      const uint8_t digest[static TICKET_DIGEST_SIZE], const struct agent_policy *limits,
+		      int64_t now_ms);
 
 /** Can the volume of @slot be in the folder of @plugin? No if it is counted in another one: a volume is at
  * one place, and its count is for that one. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "volume/op.h"
 
+#include "mounthelper_words.h"
+
 #include "base/clock.h"
 #include "base/str.h"
 #include "csi/csi_method.h"
@@ -541,6 +543,14 @@ static void relay(const struct volume_op *op, const struct mh_reply *reply, cons
 			target->volume_id, reply->record);
 }
 
+/* Has the plugin staged a former storage of the volume? The helper refuses to take that for the ticket's, and
+ * the plugin is called to undo it. */
+static bool is_of_another_storage(const struct volume_op *op, const struct mh_reply *reply)
+{
+	return reply->header.op == MH_OP_STAGE && op->target.type == VOLUME_CSI &&
+	       reply->status == MH_CONFLICT && reply->reason == REASON_TICKET_SOURCE;
+}
+
 static enum status handle_reply(struct volume_op *op, const struct mh_reply *reply, struct error *err)
 {
 	struct mount_snapshot *observed = op->manager->observed;
@@ -553,6 +563,16 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_LIST) &&
 	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;
+	if (is_of_another_storage(op, reply)) {
+		plugin_owned_add(&op->manager->plugin_owned, op->target.wire_volume);
+		return error_set(
+			err, status, 0,
+			"volume %s: plugin %s may have mounted another storage in the volume's folder, when "
+			"it "
+			"was registered with another id; the end of this allocation has it unmounted: run it "
+			"again then (see %s: holdfast alloc status %s)",
+			op->target.volume_id, op->target.profile, op->target.alloc_id, op->target.alloc_id);
+	}
 	if (status == STATUS_PERMISSION_DENIED && lacks_profile(op))
 		return error_set(
 			err, status, 0,

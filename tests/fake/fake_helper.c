@@ -197,10 +197,17 @@ static void describe(struct mh_reply *reply, const struct fake_mount *mount)
  * device. */
 static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply *reply)
 {
-	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
+	struct fake_folder *folder = folder_make(request->volume);
+	const struct fake_place *target = &folder->targets[request->read_only];
 
 	if (strcmp(request->profile, FAKE_PLUGIN) != 0 || state->refuses_csi)
 		return MH_REFUSED;
+	if (folder->source.class == 0)
+		folder->source = request->source;
+	if (memcmp(&folder->source, &request->source, sizeof(folder->source)) != 0) {
+		reply->reason = REASON_TICKET_SOURCE;
+		return MH_CONFLICT;
+	}
 	reply->state = MH_STATE_PREPARED;
 	if (!target->is_mounted)
 		return MH_OK;

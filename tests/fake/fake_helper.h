@@ -76,6 +76,7 @@ struct fake_place {
 struct fake_folder {
 	bool is_used;
 	char volume[MH_LABEL_SIZE];
+	struct mh_source source;
 	struct fake_place staging;
 	struct fake_place targets[2]; /* by read_only */
 };

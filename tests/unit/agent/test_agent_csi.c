@@ -131,6 +131,8 @@ static bool journal_holds(const struct world *w, const char *text)
 	return holds;
 }
 
+#define ALLOC_C "0190a5a0-0000-7000-8000-0000000000c3"
+
 #define CASE(name) TEST_ON(name, struct world, w, setup, teardown)
 
 CASE(a_csi_volume_lives_and_goes_with_its_allocation)
@@ -659,6 +661,51 @@ CASE(volumes_of_one_device_and_allocation_do_not_wait_for_each_other)
 	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 2);
 	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 2);
 	expect_no_folders(w);
+}
+
+static void created_anew(struct claim *claim, struct volume *volume)
+{
+	(void)str_copy(volume->external_id, sizeof(volume->external_id), "ext/new");
+	(void)str_copy(claim->external_id, sizeof(claim->external_id), "ext/new");
+}
+
+static bool b_failed_and_all_is_released(struct world *w)
+{
+	return status_of(w, ALLOC_B) == CLIENT_FAILED && everything_is_released(w);
+}
+
+static bool c_runs(struct world *w)
+{
+	return status_of(w, ALLOC_C) == CLIENT_RUNNING;
+}
+
+/* What was left of a volume that was deleted since is of no other volume of its name. */
+CASE(a_left_mount_of_another_storage_is_undone_and_not_handed_out)
+{
+	struct alloc b = records_alloc(ALLOC_B, 1), c = records_alloc(ALLOC_C, 1);
+	const char *why;
+
+	start_with_a(w, 1);
+	lose_journal(w);
+	w->server.claims[0].is_released = true;
+	for (size_t i = 0; i < ARRAY_SIZE(w->fake.state->mounts); i++)
+		w->fake.state->mounts[i].is_used = false;
+	world_kill_agent(w);
+	w->server.tamper = created_anew;
+	world_start_agent(w);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, b_failed_and_all_is_released);
+	why = alloc_description(&model_server_alloc(&w->server, ALLOC_B)->alloc);
+	if (!strstr(why, "may have mounted another storage"))
+		fail_msg("%s", why);
+	assert_int_equal(done(w, MH_OP_PUBLISH), 1);
+	assert_int_equal(calls(CSI_NODE_PUBLISH_VOLUME), 1);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	expect_no_folders(w);
+	model_server_run(&w->server, &c);
+	WORLD_UNTIL(w, c_runs);
+	assert_int_equal(calls(CSI_NODE_PUBLISH_VOLUME), 2);
 }
 
 CASE(an_unprepared_volume_is_released_without_its_plugin)

@@ -739,6 +739,47 @@ TEST_FIXTURE(a_volume_of_one_profile_is_not_staged_as_one_of_another, begin_test
 	assert_null(strstr(fake_summary(), "shared")); /* nothing was changed before that was seen */
 }
 
+static void expect_another_storage(struct mh_stage req)
+{
+	ASSERT_REPLY(stage(req), MH_CONFLICT);
+	ASSERT_RECORDED("step=state reason=ticket-source");
+}
+
+/* The name of a volume that was deleted and created anew. */
+TEST_FIXTURE(a_plugins_mount_is_of_one_storage_until_it_is_unstaged, begin_test, teardown)
+{
+	struct mh_stage req = request(PLUGIN);
+	struct mh_stage other = req;
+
+	other.source.u.csi.volume[0] ^= 1;
+	fixture_grant_stage(&other);
+	ASSERT_REPLY(stage(req), MH_OK);
+	expect_another_storage(other);
+	plugin_mounts();
+	expect_another_storage(other);
+	ASSERT_REPLY(stage(req), MH_OK);
+	expect_another_storage(other);
+	other.read_only = 1;
+	expect_another_storage(other);
+	ASSERT_REPLY(publish(publish_of_plugin(&req)), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_OK);
+	ASSERT_REPLY(stage(other), MH_OK);
+}
+
+TEST_FIXTURE(without_its_state_the_helper_takes_a_plugins_mount_as_asked_for, begin_test, teardown)
+{
+	struct mh_stage other = request(PLUGIN);
+
+	ASSERT_REPLY(stage(other), MH_OK);
+	plugin_mounts();
+	memset(helper.state->slot, 0, sizeof(helper.state->slot));
+	other.source.u.csi.volume[0] ^= 1;
+	fixture_grant_stage(&other);
+	ASSERT_REPLY(stage(other), MH_OK);
+	expect_another_storage(request(PLUGIN));
+}
+
 TEST_FIXTURE(a_prepared_volume_counts_and_one_too_many_leaves_nothing, begin_test, teardown)
 {
 	policy.agents[0].max_staged = 1;

@@ -35,7 +35,7 @@ static int admit(const char *volume, uint64_t generation)
 
 static int begin_stage(const char *volume, uint64_t tmpfs_bytes, const struct agent_policy *limits)
 {
-	return state_begin_stage(table, volume, "", tmpfs_bytes, limits, FIXTURE_NOW_MS);
+	return state_begin_stage(table, volume, "", tmpfs_bytes, digest, limits, FIXTURE_NOW_MS);
 }
 
 TEST_FIXTURE(a_lower_generation_is_stale_an_equal_one_is_not, setup, teardown)
@@ -142,11 +142,11 @@ TEST_FIXTURE(a_counted_volume_is_in_one_folder_until_it_is_forgotten, setup, tea
 {
 	const struct state_slot *slot;
 
-	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 0, &plenty, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 0, digest, &plenty, FIXTURE_NOW_MS), 0);
 	slot = state_find(table, "a");
 	assert_true(state_is_at(slot, "csi.plug"));
 	assert_false(state_is_at(slot, "") || state_is_at(slot, "csi.plug-2"));
-	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 0, &plenty, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 0, digest, &plenty, FIXTURE_NOW_MS), 0);
 	assert_string_equal(slot->plugin, "csi.plug");
 	state_clear_staged(table, "a");
 	assert_true(state_is_at(slot, "") && state_is_at(slot, "csi.plug-2"));
@@ -281,12 +281,12 @@ static void store_generation(void)
 
 static void store_begin_stage(void)
 {
-	(void)state_begin_stage(table, "a", "csi.plug", 5, &plenty, FIXTURE_NOW_MS);
+	(void)state_begin_stage(table, "a", "csi.plug", 5, digest, &plenty, FIXTURE_NOW_MS);
 }
 
 static void store_begin_stage_of_plugin(void)
 {
-	(void)state_begin_stage(table, "old", "csi.plug", 0, &plenty, FIXTURE_NOW_MS);
+	(void)state_begin_stage(table, "old", "csi.plug", 0, digest, &plenty, FIXTURE_NOW_MS);
 }
 
 static void store_staged(void)
@@ -352,8 +352,10 @@ static void assert_valid(const struct state_table *t)
 			    fresh->stage == STATE_UNSTAGED);
 	if (old)
 		assert_int_equal(old->generation, 7);
-	if (old && old->stage != STATE_UNSTAGED)
+	if (old && old->stage != STATE_UNSTAGED) {
 		assert_string_equal(old->plugin, "csi.plug");
+		assert_memory_equal(old->source_digest, digest, sizeof(digest));
+	}
 	assert_false(fresh && old);
 }
 
@@ -364,9 +366,10 @@ static void prepare_for_death(void)
 	state_open(table, FIXTURE_BOOT_ID);
 	assert_int_equal(state_admit(table, "a", 9, FIXTURE_NOW_MS + 1000, FIXTURE_NOW_MS), 0);
 	assert_int_equal(state_admit(table, "old", 7, FIXTURE_NOW_MS, FIXTURE_NOW_MS), 0);
-	assert_int_equal(state_begin_stage(table, "old", "earlier", 0, &plenty, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(table, "old", "earlier", 0, other_digest, &plenty, FIXTURE_NOW_MS),
+			 0);
 	state_clear_staged(table, "old");
-	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 7, &plenty, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(table, "a", "csi.plug", 7, digest, &plenty, FIXTURE_NOW_MS), 0);
 	state_set_staged(table, "a", "db", digest);
 }
 

@@ -197,7 +197,8 @@ void make_csi(const char *volume)
 	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
 	char path[128];
 
-	assert_int_equal(state_begin_stage(helper.state, volume, "csi.plug", 0, NULL, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(helper.state, volume, "csi.plug", 0, digest, NULL, FIXTURE_NOW_MS),
+			 0);
 	state_set_staged(helper.state, volume, "csi.plug", digest);
 	fake_make_directory("/srv/stage/.csi", FIXTURE_HELPER_UID, 0755);
 	fake_make_directory(PLUG, FIXTURE_HELPER_UID, 0755);
