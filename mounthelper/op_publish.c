@@ -214,8 +214,7 @@ static void tidy(const struct publishing *p)
 	if (place_look(p->alloc.fd, p->slot, &left) == -ENOENT &&
 	    publish_unmark(p->alloc.fd, p->req->slot, p->req->volume) == 0)
 		(void)publish_note(h, &p->name, false);
-	if (place_is_own(h, &h->publish, &p->alloc))
-		(void)sys_rmdirat(h->publish.fd, p->req->alloc);
+	(void)sys_rmdirat(h->publish.fd, p->req->alloc);
 }
 
 struct outcome op_publish(struct helper *h, const union mh_request *request,
@@ -234,7 +233,7 @@ struct outcome op_publish(struct helper *h, const union mh_request *request,
 	assert(admission->profile && req->slot <= MH_SLOT_MAX);
 	decide(&p);
 	outcome = run(&p);
-	if (outcome.status != MH_OK && outcome.status != MH_ALREADY && p.alloc.fd >= 0)
+	if (outcome.status != MH_OK && outcome.status != MH_ALREADY && place_is_own(h, &h->publish, &p.alloc))
 		tidy(&p);
 	return outcome;
 }

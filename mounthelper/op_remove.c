@@ -109,6 +109,8 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	r.alloc_fd = alloc.fd;
 	outcome = remove_mount_point(&r, alloc.fd, slot_name(req->slot, slot));
+	outcome.dev_major = r.last.dev_major;
+	outcome.dev_minor = r.last.dev_minor;
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	TRY_KERNEL(STEP_REMOVE, publish_unmark(alloc.fd, req->slot, req->volume));
@@ -116,8 +118,6 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	e = sys_rmdirat(h->publish.fd, req->alloc);
 	if (e < 0 && e != -ENOENT && e != -ENOTEMPTY)
 		return outcome_kernel(STEP_REMOVE, e);
-	outcome.dev_major = r.last.dev_major;
-	outcome.dev_minor = r.last.dev_minor;
 	return outcome;
 }
 
@@ -219,12 +219,13 @@ struct outcome op_unstage(struct helper *h, const union mh_request *request,
 		outcome.status = MH_BUSY;
 		outcome.reason = REASON_PLUGIN_TARGET;
 	}
+	/* also of an unmount before the failure */
+	outcome.dev_major = r.last.dev_major;
+	outcome.dev_minor = r.last.dev_minor;
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	counts_end_stage(h, req->volume);
 	outcome.reason = r.plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
-	outcome.dev_major = r.last.dev_major;
-	outcome.dev_minor = r.last.dev_minor;
 	if (superblock_is_alive(h, r.type, r.last.dev_major, r.last.dev_minor))
 		outcome.state = MH_STATE_SB_ALIVE;
 	return outcome;

@@ -79,6 +79,7 @@ static struct state_slot *occupy(struct state_slot *slot, const char *volume)
 	BARRIER();
 	slot->generation = 0;
 	slot->not_after_ms = 0;
+	memset(slot->plugin, 0, sizeof(slot->plugin));
 	memcpy(slot->volume + 1, name + 1, sizeof(name) - 1);
 	BARRIER();
 	slot->volume[0] = name[0];

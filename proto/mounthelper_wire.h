@@ -56,7 +56,7 @@ enum mh_op {
 /* Outcome of a request; mh_reply.reason has the cause. */
 enum mh_status {
 	MH_OK = 0,
-	MH_ALREADY = 1,	    /* already as asked for; nothing was changed */
+	MH_ALREADY = 1,	    /* already as asked for, at most its propagation was repaired */
 	MH_REFUSED = 2,	    /* refused by policy, ticket or validation */
 	MH_NOT_FOUND = 3,   /* the volume is not staged */
 	MH_BUSY = 4,	    /* in use: files, publishes; at STEP_NONE: another instance is at it */

@@ -311,6 +311,22 @@ static void take_what_a_plugin_left(int publish_left, int readers_left, int stag
 	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_ALREADY);
 }
 
+/* The trail has what was unmounted before an obstacle. */
+TEST_FIXTURE(an_unstage_that_is_partly_done_records_its_unmount, setup, teardown)
+{
+	new_world(SHARING);
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	fake_mount_other(PLUGIN_STAGING);
+	fake_set_busy(PLUGIN_STAGING, true);
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
+	ASSERT_RECORDED(" dev=");
+	ASSERT_RECORDED("reason=in-use res=failed");
+	assert_false(fake_is_mount(PLUGIN_PUBLISH));
+	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_BUSY);
+	assert_null(strstr(last_record(), " dev="));
+}
+
 static void take_what_plugins_left(void)
 {
 	for (int p = NOTHING; p < LEFTOVERS; p++)

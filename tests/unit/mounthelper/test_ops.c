@@ -213,7 +213,9 @@ TEST_FIXTURE(an_obstacle_is_a_conflict_and_stays, setup, teardown)
 	new_world("");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, 1000, 0755);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC "/.2", 1000, 0755);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
+	assert_non_null(strstr(fake_summary(), "/.2"));
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
 	new_world("");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);

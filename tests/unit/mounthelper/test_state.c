@@ -269,6 +269,17 @@ static const char *name_that_meets_old(void)
 	return name;
 }
 
+TEST_FIXTURE(a_slot_that_is_reused_has_no_folder_of_its_former_volume, setup, teardown)
+{
+	assert_int_equal(state_admit(table, "old", 7, FIXTURE_NOW_MS - 1, FIXTURE_NOW_MS - 1), 0);
+	assert_int_equal(state_begin_stage(table, "old", "csi.plug", 0, digest, &plenty, FIXTURE_NOW_MS), 0);
+	state_clear_staged(table, "old");
+	assert_string_equal(state_find(table, "old")->plugin, "csi.plug"); /* where it was last */
+	assert_int_equal(admit(name_that_meets_old(), 1), 0);
+	assert_null(state_find(table, "old"));
+	assert_string_equal(state_find(table, name_that_meets_old())->plugin, "");
+}
+
 static void store_new_volume(void)
 {
 	(void)state_admit(table, name_that_meets_old(), 5, FIXTURE_NOW_MS + 9, FIXTURE_NOW_MS + 1);
