@@ -266,8 +266,8 @@ int census_take(struct helper *h, struct census *census)
 
 		census->on_device +=
 			entry.dev_major == census->dev_major && entry.dev_minor == census->dev_minor;
-		census->staged += kind == TREE_STAGED;
-		/* a task can mount over its own publish as often as it likes */
+		/* a task can mount over its own publish, and so over the stage, as often as it likes */
+		census->staged += kind == TREE_STAGED && entry.parent == h->stage.listed_id;
 		census->published += kind == TREE_PUBLISHED && entry.parent == h->publish.listed_id;
 		r = kind == TREE_PUBLISHED && census->volume ? is_publish_of(h, &name, census->volume) : 0;
 		if (r < 0)

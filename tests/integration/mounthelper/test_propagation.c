@@ -307,6 +307,9 @@ TEST_FIXTURE(a_mount_over_a_volume_is_never_the_volume_of_others, start, stop)
 	assert_int_equal(command(&task, '+', path), 0);
 	expect_publish(&agent, req, MH_CONFLICT);
 	assert_last_record("reason=stacked");
+	(void)agent_stop(&agent);
+	agent_up(&agent);
+	assert_last_record(" staged=1 published=1 "); /* the helper counts no mount of the task */
 	assert_int_equal(command(&task, '-', path), 0);
 	task_down(&task);
 	/* one that never answers costs a helper the time of its alarm */

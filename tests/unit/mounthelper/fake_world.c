@@ -108,7 +108,8 @@ void fake_kernel_open(struct helper *h)
 	uint64_t base_id = k.mounts[0].id + (has_unique_ids() ? UNIQUE_ID : 0);
 
 	h->root_fd = FAKE_ROOT_FD;
-	h->stage = (struct tree){.fd = FAKE_STAGE_FD, .line = {{.mount_id = base_id}}};
+	h->stage = (struct tree){
+		.fd = FAKE_STAGE_FD, .listed_id = k.mounts[0].id, .line = {{.mount_id = base_id}}};
 	h->publish = (struct tree){
 		.fd = FAKE_PUBLISH_FD, .listed_id = k.mounts[0].id, .line = {{.mount_id = base_id}}};
 	h->dev_fd = FAKE_DEV_FD;
