@@ -959,7 +959,8 @@ static void op_keep(struct volume_op *op)
 	(void)error_set(
 		&err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s: a publish of no known allocation is of the same device, and may be of this "
-		"volume: plugin %s releases it after that (shown as unknown by: holdfast agent status)",
+		"volume: plugin %s releases it after that (shown as unknown by: holdfast agent status; if it "
+		"was unmounted by hand: systemctl reload holdfast-agent)",
 		op->target.volume_id, op->target.profile);
 	volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }
