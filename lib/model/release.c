@@ -35,7 +35,7 @@ static enum release_action decide_reserved(const struct claim *claim, const stru
 	if (claim->sent_to_node || facts->is_being_granted)
 		return RELEASE_NOTHING;
 	if (claim->modify_time_ms > facts->now_ms + facts->reservation_ttl_ms)
-		return RELEASE_EXPIRE; /* the clock was set back: nobody knows for how long it is reserved */
+		return RELEASE_EXPIRE; /* the clock was set back: since when it is reserved is unknown */
 	return facts->now_ms >= release_expiry_ms(claim, facts->reservation_ttl_ms) ? RELEASE_EXPIRE
 										    : RELEASE_WAIT_EXPIRY;
 }

@@ -186,7 +186,7 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 			"the attestation of %s is over: the node was taken for gone, and has connected",
 			ended.by);
 		ended.expires_at_ms = 0;
-		ended.epoch = epoch == 0 ? ended.epoch : 0; /* it stands for no report */
+		ended.epoch = epoch == 0 ? ended.epoch : 0; /* it replaces no report */
 		change_put_record(&change, entry->key, &ended.base);
 		TRY(change_commit(server, &change, NULL, NULL, err));
 	}

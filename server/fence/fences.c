@@ -149,7 +149,7 @@ static int64_t heard_ms(const struct server *server, const struct node_entry *no
 }
 
 /* A former server may have heard a node that was connected to it until this one began to lead. The clock
- * decides only what was heard before this server stored the proof: it may have been set since. */
+ * decides only about messages before this server stored the proof: it may have been set since. */
 bool fences_heard_after(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
 	bool was_connected = !node->session && node->node.disconnected_ms == 0;
@@ -499,7 +499,7 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 	int64_t now_ms = clock_realtime_ms();
 
 	if (fence->not_after_ms > now_ms + FENCE_ANSWER_MAX_MS)
-		now_ms = INT64_MAX; /* the clock was set back: nobody knows for how long it is open */
+		now_ms = INT64_MAX; /* the clock was set back: since when it is open is unknown */
 	if (is_network(fence) && now_ms > fence->not_after_ms &&
 	    (state_of(fence) == FENCE_ASKED || state_of(fence) == FENCE_SENT))
 		return end_fence(server, fence, FENCE_EVENT_EXPIRED,
