@@ -22,14 +22,13 @@ VOLUME_COMES_FIRST(mh_unstage);
 /* The steps of the frame for an operation. An empty row refuses, and an empty cell is the stricter choice. */
 struct operation {
 	op_handler *run;
-	bool skips_table; /* rarely needs what the state table knows of the volume */
-	bool cleans_up;	  /* continues without a trail */
+	bool cleans_up; /* continues without a trail */
 };
 
 static const struct operation operations[MH_OP_N] = {
 	[MH_OP_STAGE] = {op_stage},
 	[MH_OP_PUBLISH] = {op_publish},
-	[MH_OP_UNPUBLISH] = {op_unpublish, .skips_table = true, .cleans_up = true},
+	[MH_OP_UNPUBLISH] = {op_unpublish, .cleans_up = true},
 	[MH_OP_UNSTAGE] = {op_unstage, .cleans_up = true},
 };
 
@@ -94,18 +93,18 @@ static enum reason admit(struct helper *h, const union mh_request *req, struct a
 	const struct operation *operation = operation_of(req);
 	enum reason reason =
 		operation->run ? admit_request(h, req, clock_realtime_ms(), ret) : REASON_UNKNOWN_OP;
-	const char *plugin = "";
+	const char *plugin = req->header.op == MH_OP_UNSTAGE ? req->unstage.profile : "";
 
 	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;
-	if (req->header.op == MH_OP_UNSTAGE)
-		plugin = req->unstage.profile;
+	if (reason == REASON_NONE)
+		reason = consult_table(h, req, ret);
+	if (req->header.op == MH_OP_UNPUBLISH && ret->slot.stage != STATE_UNSTAGED)
+		plugin = ret->slot.plugin;
 	else if (ret->profile && ret->profile->class == MH_CLASS_CSI)
 		plugin = ret->profile->name;
 	if (reason == REASON_NONE && plugin[0] != '\0' && lock_plugin(h->state_fd, plugin) < 0)
 		reason = REASON_LOCKED;
-	if (reason == REASON_NONE && !operation->skips_table)
-		reason = consult_table(h, req, ret);
 	return reason;
 }
 

@@ -75,7 +75,7 @@ struct model {
 	size_t table_len;
 	char options[1024];
 	uint32_t rdev_major, rdev_minor;
-	bool no_excl, image_unsupported, opened_devices_of_image, lock_held, log_full;
+	bool no_excl, image_unsupported, opened_devices_of_image, lock_held, places_taken, log_full;
 	bool log_deleted, log_short;
 	bool has_no_options;	 /* statmount(2) tells none, as before Linux 6.11 */
 	bool has_stopped_writes; /* every file system shows it in its options */

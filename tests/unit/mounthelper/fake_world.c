@@ -251,6 +251,11 @@ void fake_lock_held_elsewhere(bool held)
 	k.lock_held = held;
 }
 
+void fake_places_of_plugins_taken(bool taken)
+{
+	k.places_taken = taken;
+}
+
 void fake_log_deleted(bool deleted)
 {
 	k.log_deleted = deleted;

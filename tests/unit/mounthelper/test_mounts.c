@@ -279,6 +279,31 @@ TEST_FIXTURE(both_uses_of_a_volume_are_known_after_a_plugins_death, setup, teard
 	each_kernel(mount_both_anew);
 }
 
+/* The clone may be the last of a file system whose device never answers: then the kernel holds who unmounts
+ * it. */
+static void unpublish_without_a_place(void)
+{
+	struct mh_reply reply;
+
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	ASSERT_REPLY(publish(publish_pair(1, 0)), MH_OK);
+	fake_places_of_plugins_taken(true);
+	reply = unpublish(unpublish_of("vol-1", 0));
+	ASSERT_REPLY(reply, MH_BUSY);
+	assert_int_equal(reply.reason, REASON_LOCKED);
+	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 1)), MH_OK);
+	fake_places_of_plugins_taken(false);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+}
+
+TEST_FIXTURE(an_unpublish_takes_one_of_its_plugins_places, setup, teardown)
+{
+	each_kernel(unpublish_without_a_place);
+}
+
 TEST_FIXTURE(allocations_get_clones_of_the_plugins_mount, setup, teardown)
 {
 	each_kernel(publish_csi_volume);
