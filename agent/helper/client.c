@@ -33,6 +33,7 @@ struct helper_call {
 	struct helper_client *client;
 	union helper_request request;
 	enum helper_lane lane;
+	char group[MH_LABEL_SIZE];
 	helper_done_fn *done;
 	void *userdata;
 	struct helper_instance *instance; /* that does it; NULL: it waits in its lane's list */
@@ -92,7 +93,7 @@ struct helper_client {
 	struct call_list urgent, normal; /* what waits */
 	sd_event_source *dispatch;	 /* deferred: sends what can be sent */
 	LIST_HEAD(, abandoned) abandoned;
-	bool is_list_overlapped;     /* a change of the NFS lane was in flight during a list */
+	bool is_list_overlapped;     /* a change that may_hang() was in flight during a list */
 	sd_event_source *rate_timer; /* no change is begun until then, */
 	bool is_list_over_rate;	     /* and no list */
 	uint64_t over_rate_us;	     /* monotonic, of the last reply that its rate is used up; 0: never */
@@ -111,6 +112,12 @@ enum { RATE_PAUSE_MS = 500 };
 static struct helper_instance *nfs_instance(struct helper_client *client)
 {
 	return &client->instances[client->n_instances - 1];
+}
+
+/* May it wait for a server or a plugin? */
+static bool may_hang(const struct helper_call *call)
+{
+	return call && (call->lane == HELPER_NFS || call->group[0] != '\0');
 }
 
 static struct call_list *list_of(struct helper_call *call)
@@ -189,9 +196,9 @@ static void client_finish(struct helper_call *call, const union helper_reply *re
 	struct helper_client *client = call->client;
 	helper_done_fn *done = call->done;
 	void *userdata = call->userdata;
-	bool is_nfs = call->lane == HELPER_NFS;
+	bool is_overlapping = may_hang(call);
 
-	if (reply && !is_nfs) {
+	if (reply && call->lane != HELPER_NFS) {
 		client->info.failures = 0;
 		client->info.last_error = (struct error){0};
 	}
@@ -199,7 +206,7 @@ static void client_finish(struct helper_call *call, const union helper_reply *re
 	client_kick(client);
 	call_free(call);
 	done(reply, err, userdata);
-	if (is_nfs)
+	if (is_overlapping)
 		end_overlap(client);
 }
 
@@ -213,6 +220,17 @@ static void wait_again(struct helper_call *call)
 	wakeup_disarm(&call->timer);
 	(void)wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,
 			 NULL);
+}
+
+/* Has it waited only for its turn? Without an instance of its lane, or after a death, more is wrong. */
+static bool waits_for_its_turn(const struct helper_call *call)
+{
+	FOREACH_INSTANCE (instance, call->client) {
+		if ((instance->lane == HELPER_NFS) == (call->lane == HELPER_NFS) &&
+		    instance->state == INSTANCE_READY)
+			return call->deaths == 0;
+	}
+	return false;
 }
 
 static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata)
@@ -231,13 +249,28 @@ static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdat
 		return 0;
 	}
 	TAILQ_REMOVE(list_of(call), call, entry);
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+	(void)error_set(&err, waits_for_its_turn(call) ? STATUS_ABORTED : STATUS_DEADLINE_EXCEEDED, 0,
 			"%s waited %s for the mount helper (helper.request_timeout)%s%s",
 			helper_op_name(call->request.header.op),
 			clock_format_duration(client->request_timeout_us, text),
 			why->status != STATUS_OK ? "; " : "", why->status != STATUS_OK ? why->msg : "");
 	client_finish(call, NULL, &err);
 	return 0;
+}
+
+/* It goes behind the others of its lane, but stays first of its volume. */
+static void put_back(struct helper_call *call)
+{
+	struct helper_call *other;
+
+	TAILQ_FOREACH (other, list_of(call), entry) {
+		if (str_eq(helper_request_volume(&other->request), helper_request_volume(&call->request)))
+			break;
+	}
+	if (other)
+		TAILQ_INSERT_BEFORE(other, call, entry);
+	else
+		TAILQ_INSERT_TAIL(list_of(call), call, entry);
 }
 
 static void client_repeat(struct helper_call *call, const struct error *why)
@@ -254,9 +287,8 @@ static void client_repeat(struct helper_call *call, const struct error *why)
 		client_finish(call, NULL, &err);
 		return;
 	}
-	/* first of its volume, as it was before */
 	wait_again(call);
-	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	put_back(call);
 	client_kick(client);
 }
 
@@ -741,17 +773,31 @@ static bool is_volume_taken(struct helper_client *client, const struct helper_ca
 	return false;
 }
 
-/* One at a time, of the youngest instance, while no change is in flight but for one of NFS. */
+/* Has its group a share of the pool in flight, half of it but at least one? */
+static bool is_share_taken(struct helper_client *client, const struct helper_call *call)
+{
+	size_t n = 0;
+
+	if (call->group[0] == '\0')
+		return false;
+	FOREACH_INSTANCE (instance, client)
+		n += instance->current && str_eq(instance->current->group, call->group);
+	return n > 0 && n >= (client->n_instances - 1) / 2;
+}
+
+/* One at a time, of the youngest free instance, while no change is in flight but for those that may hang. */
 static struct helper_call *next_list(struct helper_client *client, const struct helper_instance *instance)
 {
+	bool is_overlapped = client->is_list_overlapped;
+
 	FOREACH_INSTANCE (other, client) {
-		if (other->lane != HELPER_NORMAL)
-			continue;
-		if (other->current || (other->state == INSTANCE_READY && other->birth > instance->birth))
+		if (may_hang(other->current))
+			is_overlapped = true;
+		else if (other->lane == HELPER_NORMAL && (other->current || (other->state == INSTANCE_READY &&
+									     other->birth > instance->birth)))
 			return NULL;
 	}
-	if (nfs_instance(client)->current)
-		client->is_list_overlapped = true;
+	client->is_list_overlapped = is_overlapped;
 	return TAILQ_FIRST(&client->urgent);
 }
 
@@ -773,7 +819,8 @@ static struct helper_call *next_call(struct helper_client *client, const struct 
 	if (client->rate_timer || is_list_in_flight(client))
 		return NULL;
 	TAILQ_FOREACH (call, &client->normal, entry) {
-		if (call->lane == instance->lane && !is_volume_taken(client, call))
+		if (call->lane == instance->lane && !is_share_taken(client, call) &&
+		    !is_volume_taken(client, call))
 			return call;
 	}
 	return NULL;
@@ -824,8 +871,8 @@ static enum status wake_nfs(struct helper_client *client, struct error *err)
 }
 
 enum status helper_client_request(struct helper_client *client, const union helper_request *request,
-				  enum helper_lane lane, helper_done_fn *done, void *userdata,
-				  struct error *err)
+				  enum helper_lane lane, const char *group, helper_done_fn *done,
+				  void *userdata, struct error *err)
 {
 	struct helper_call *call;
 	enum status status;
@@ -839,6 +886,7 @@ enum status helper_client_request(struct helper_client *client, const union help
 	call->client = client;
 	call->request = *request;
 	call->lane = lane;
+	(void)str_copy(call->group, sizeof(call->group), group); /* fits: a profile's name */
 	call->done = done;
 	call->userdata = userdata;
 	status = wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,

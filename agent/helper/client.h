@@ -4,18 +4,23 @@
  *
  * Requests wait in one queue, each with a deadline, and go to any free instance of their lane; requests of
  * one volume are carried out in the order in which they came. When an instance dies, the request in flight is
- * sent once more, before any other of its volume (every operation is idempotent); a second death fails it. An
- * instance that does not answer in time is given up: its socket is closed and another one is started, as long
- * as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
+ * sent once more, behind the other volumes' and before any other of its own (every operation is idempotent);
+ * a second death fails it. An instance that does not answer in time is given up: its socket is closed and
+ * another one is started, as long as there are no more than HELPER_INSTANCES_MAX of them, hanging ones
+ * included.
  *
  * When the rate of the helper's policy is used up, no change is begun for a moment and the request is sent
  * again: more work than the rate allows takes longer, but does not fail.
  *
  * NFS has an instance of its own, started on demand: a server that does not answer delays no other volume.
  *
+ * A CSI plugin or host volume has at most half of the others in flight, or one: if there are two, another
+ * volume has an instance while it hangs.
+ *
  * A list is read as one: from the first urgent request to the last no change is begun, and the first waits
- * until those in flight are done. Only a change of the NFS lane may be in flight meanwhile; when it ends, the
- * list is stale. Lists are requested from the youngest instance, which has read the newest policy. */
+ * until those in flight are done. Only changes of NFS, plugins and host volumes may be in flight meanwhile;
+ * when they end, the list is stale. Lists are requested from the youngest free instance, which has read the
+ * newest policy. */
 
 #include "base/error.h"
 #include "helper/msg.h"
@@ -100,7 +105,8 @@ struct helper_client_events {
 };
 
 /** @reply is borrowed and NULL unless @err is NULL: then the helper has answered, with success or failure.
- * STATUS_DEADLINE_EXCEEDED and STATUS_UNAVAILABLE leave open whether the operation was done. */
+ * STATUS_ABORTED: it was not sent, because others took longer. STATUS_DEADLINE_EXCEEDED and
+ * STATUS_UNAVAILABLE leave open whether the operation was done. */
 typedef void helper_done_fn(const union helper_reply *reply, const struct error *err, void *userdata);
 
 /** Nothing is started before helper_client_start(). SIGCHLD must be blocked.
@@ -126,11 +132,12 @@ enum helper_lane {
 	HELPER_URGENT, /* lists */
 };
 
-/** Queue a request; copied. @done runs exactly once, from the event loop, never from inside this call.
+/** Queue a request; copied. @group whose file systems hang together, a CSI plugin or host volume (copied);
+ * empty: not shared. @done runs exactly once, from the event loop, never from inside this call.
  * Fails with STATUS_RESOURCE_EXHAUSTED above HELPER_QUEUE_MAX. */
 enum status helper_client_request(struct helper_client *client, const union helper_request *request,
-				  enum helper_lane lane, helper_done_fn *done, void *userdata,
-				  struct error *err);
+				  enum helper_lane lane, const char *group, helper_done_fn *done,
+				  void *userdata, struct error *err);
 
 const struct helper_info *helper_client_info(const struct helper_client *client);
 

@@ -209,7 +209,7 @@ static enum status load_ask(struct mount_snapshot_load *load, uint32_t cursor, s
 	union helper_request request;
 
 	helper_request_list(load->kind, cursor, &request);
-	return helper_client_request(load->client, &request, HELPER_URGENT, on_page, load, err);
+	return helper_client_request(load->client, &request, HELPER_URGENT, "", on_page, load, err);
 }
 
 static void load_finish(struct mount_snapshot_load *load, const struct error *err)

@@ -666,7 +666,7 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 	struct error failure;
 
 	if (err) {
-		volume_op_handle(op, VOLUME_OP_FAILED, err);
+		op_failed(op, false, err->status == STATUS_ABORTED, err);
 		return;
 	}
 	said = reply->header.op == MH_OP_LIST ? helper_reply_of_look(&reply->list) : reply->reply;
@@ -727,16 +727,18 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 
 static void op_send(struct volume_op *op, enum volume_op_action action)
 {
+	const struct volume_target *target = &op->target;
+	bool has_group = target->type == VOLUME_CSI || target->source.class == SOURCE_BIND;
 	union helper_request request;
 	enum status status;
 	struct error err;
 
 	status = make_request(op, action, &request, &err);
 	if (status == STATUS_OK)
-		status = helper_client_request(op->manager->helper, &request,
-					       op->target.source.class == SOURCE_NFS4 ? HELPER_NFS
-										      : HELPER_NORMAL,
-					       on_reply, op, &err);
+		status = helper_client_request(
+			op->manager->helper, &request,
+			target->source.class == SOURCE_NFS4 ? HELPER_NFS : HELPER_NORMAL,
+			has_group ? volume_target_group(target) : "", on_reply, op, &err);
 	if (status != STATUS_OK)
 		volume_op_handle(op, VOLUME_OP_FAILED, &err);
 }

@@ -469,7 +469,7 @@ static enum fake_fault next_fault(const void *bytes)
 {
 	uint32_t call;
 
-	if (state->fault_volume[0] && strcmp(state->fault_volume, volume_of(bytes)) != 0)
+	if (strncmp(state->fault_volume, volume_of(bytes), strlen(state->fault_volume)) != 0)
 		return FAKE_FAULT_NONE;
 	call = ++state->calls;
 	if (state->fault_call == 0 || call < state->fault_call ||

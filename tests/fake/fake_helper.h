@@ -101,7 +101,7 @@ struct fake_state {
 	/* set by the test */
 	uint32_t fault_call;  /* number of the request, from 1, over all instances; LIST not counted */
 	uint32_t fault_calls; /* how many in a row, from there */
-	char fault_volume[MH_LABEL_SIZE]; /* only these requests count and fail; empty: all */
+	char fault_volume[MH_LABEL_SIZE]; /* only requests of volumes that begin so count and fail */
 	uint32_t go;			  /* not 0: what waits continues */
 	enum fake_fault fault;
 	enum fake_start start;

@@ -150,7 +150,7 @@ static enum status make_request(enum mh_op op, const struct helper_mount *mount,
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no request");
 }
 
-void pool_ask(struct pool *f, enum mh_op op, const char *volume, enum helper_lane lane)
+static void ask(struct pool *f, enum mh_op op, const char *volume, enum helper_lane lane, const char *group)
 {
 	static const struct mh_source source = {.class = MH_CLASS_TMPFS, .u.tmpfs = {1, 1}};
 	const struct helper_mount mount = {.volume = volume,
@@ -165,7 +165,17 @@ void pool_ask(struct pool *f, enum mh_op op, const char *volume, enum helper_lan
 	assert_true(f->n_requests <= POOL_RESULTS_MAX);
 	*userdata = (struct request){.f = f, .name = volume, .op = (uint16_t)op};
 	assert_int_equal(make_request(op, &mount, &request, &err), STATUS_OK);
-	assert_ok(helper_client_request(f->client, &request, lane, on_done, userdata, &err));
+	assert_ok(helper_client_request(f->client, &request, lane, group, on_done, userdata, &err));
+}
+
+void pool_ask(struct pool *f, enum mh_op op, const char *volume, enum helper_lane lane)
+{
+	ask(f, op, volume, lane, "");
+}
+
+void pool_ask_of(struct pool *f, enum mh_op op, const char *volume, const char *group)
+{
+	ask(f, op, volume, HELPER_NORMAL, group);
 }
 
 void pool_inject(struct pool *f, enum fake_fault fault, const char *volume, uint32_t calls)

@@ -46,6 +46,8 @@ void pool_count(struct pool *f, const unsigned int *counter, unsigned int n);
 void pool_idle(struct pool *f);
 
 void pool_ask(struct pool *f, enum mh_op op, const char *volume, enum helper_lane lane);
+/** The same in the normal lane, of a volume of @group. */
+void pool_ask_of(struct pool *f, enum mh_op op, const char *volume, const char *group);
 
-/** What fails: the first @calls requests about @volume. */
+/** What fails: the first @calls requests about volumes that begin with @volume. */
 void pool_inject(struct pool *f, enum fake_fault fault, const char *volume, uint32_t calls);

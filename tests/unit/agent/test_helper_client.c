@@ -134,7 +134,7 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 	case MH_OP_N:
 		fail();
 	}
-	assert_ok(helper_client_request(f->client, &req, op == MH_OP_LIST ? HELPER_URGENT : HELPER_NORMAL,
+	assert_ok(helper_client_request(f->client, &req, op == MH_OP_LIST ? HELPER_URGENT : HELPER_NORMAL, "",
 					on_done, f, &err));
 }
 
@@ -455,7 +455,7 @@ TEST_ON(the_queue_is_bounded, struct fixture, f, setup, teardown)
 	for (unsigned int i = 0; i < HELPER_QUEUE_MAX; i++)
 		request(f, MH_OP_UNPUBLISH, i % 32);
 	helper_request_list(MH_LIST_STAGED, 0, &req);
-	assert_int_equal(helper_client_request(f->client, &req, HELPER_URGENT, on_done, f, &err),
+	assert_int_equal(helper_client_request(f->client, &req, HELPER_URGENT, "", on_done, f, &err),
 			 STATUS_RESOURCE_EXHAUSTED);
 	run_until(f, &f->n_results, HELPER_QUEUE_MAX);
 	request(f, MH_OP_LIST, 0);

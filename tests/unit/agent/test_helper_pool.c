@@ -213,6 +213,85 @@ CASE(a_hanging_nfs_server_delays_no_other_volume)
 	assert_true(f->results[f->n_results - 1].is_answered);
 }
 
+static const char *const hanging[] = {"p1", "p2", "p3", "p4"};
+
+static bool is_in_flight(struct pool *f, const char *volume)
+{
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+
+	for (size_t i = helper_client_instances(f->client, infos); i-- > 0;) {
+		if (strcmp(infos[i].volume, volume) == 0)
+			return true;
+	}
+	return false;
+}
+
+CASE(a_hanging_plugin_leaves_an_instance_to_others)
+{
+	pool_inject(f, FAKE_HANG, "p", 1000);
+	pool_make(f, 2, 30000);
+	for (size_t i = 0; i < ARRAY_SIZE(hanging); i++)
+		pool_ask_of(f, MH_OP_STAGE, hanging[i], "plug");
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 2);
+	assert_string_equal(f->results[1].name, "a");
+	/* a list does not wait for it, either */
+	pool_until(f, one_is_in_flight);
+	assert_true(is_in_flight(f, "p1"));
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_ask_of(f, MH_OP_STAGE, "b", "other");
+	pool_count(f, &f->n_results, 4);
+	assert_string_equal(f->results[2].name, "list");
+	assert_true(f->results[3].is_answered);
+}
+
+CASE(the_share_of_a_plugin_is_half_of_the_pool_but_at_least_one)
+{
+	for (unsigned int instances = 1; instances <= HELPER_POOL_MAX; instances++) {
+		void *fixture = NULL;
+		struct pool *g;
+
+		(void)pool_setup(&fixture);
+		g = fixture;
+		pool_inject(g, FAKE_WAIT, "p", 1000);
+		pool_make(g, instances, 30000);
+		pool_count(g, &g->ready, instances);
+		for (size_t i = 0; i < ARRAY_SIZE(hanging); i++)
+			pool_ask_of(g, MH_OP_STAGE, hanging[i], "plug");
+		pool_idle(g);
+		assert_int_equal(g->fake.state->in_flight_max, instances < 4 ? 1 : 2);
+		g->fake.state->go = 1;
+		pool_count(g, &g->n_results, ARRAY_SIZE(hanging));
+		(void)pool_teardown(&fixture);
+	}
+}
+
+CASE(after_a_death_a_request_goes_behind_those_of_other_volumes)
+{
+	pool_inject(f, FAKE_DIE_BEFORE, "p1", 1);
+	pool_make(f, 1, 30000);
+	pool_ask(f, MH_OP_STAGE, "p1", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 3);
+	assert_string_equal(f->results[0].name, "a");
+	assert_string_equal(f->results[1].name, "b");
+	assert_string_equal(f->results[2].name, "p1");
+}
+
+CASE(a_request_that_only_waited_may_be_repeated)
+{
+	pool_inject(f, FAKE_HANG, "p", 1);
+	pool_make(f, 1, 1000);
+	pool_ask(f, MH_OP_STAGE, "p1", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 2);
+	assert_string_equal(f->results[0].name, "a");
+	assert_int_equal(f->results[0].err.status, STATUS_ABORTED);
+	assert_int_equal(f->results[1].err.status, STATUS_DEADLINE_EXCEEDED);
+}
+
 static bool nfs_is_idle(struct pool *f)
 {
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
@@ -256,15 +335,12 @@ CASE(a_list_is_read_without_changes_beside_it)
 	assert_int_equal(f->fake.state->lists_beside, 0);
 }
 
-CASE(a_list_beside_an_nfs_change_is_read_again_after_it)
+static void read_a_list_beside_a_change(struct pool *f, unsigned int instances)
 {
 	unsigned int stale;
 
-	pool_inject(f, FAKE_WAIT, "n", 1);
-	pool_make(f, 2, 5000);
-	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
 	pool_until(f, one_is_in_flight);
-	pool_count(f, &f->ready, 3);
+	pool_count(f, &f->ready, instances);
 	stale = f->stale;
 	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
 	pool_count(f, &f->n_results, 1);
@@ -274,6 +350,22 @@ CASE(a_list_beside_an_nfs_change_is_read_again_after_it)
 	f->fake.state->go = 1;
 	pool_count(f, &f->n_results, 2);
 	assert_int_equal(f->stale, stale + 1);
+}
+
+CASE(a_list_beside_an_nfs_change_is_read_again_after_it)
+{
+	pool_inject(f, FAKE_WAIT, "n", 1);
+	pool_make(f, 2, 5000);
+	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
+	read_a_list_beside_a_change(f, 3);
+}
+
+CASE(a_list_beside_a_change_of_a_plugin_is_read_again_after_it)
+{
+	pool_inject(f, FAKE_WAIT, "p", 1);
+	pool_make(f, 2, 5000);
+	pool_ask_of(f, MH_OP_STAGE, "p", "plug");
+	read_a_list_beside_a_change(f, 2);
 }
 
 TEST_ON(freeing_with_work_in_flight_runs_no_callback, struct pool, f, pool_setup, pool_teardown)

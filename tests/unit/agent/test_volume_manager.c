@@ -118,13 +118,13 @@ static void on_retry(const struct error *err, void *userdata)
 	((struct request *)userdata)->f->retries++;
 }
 
-UNIT_SETUP(setup, struct fixture, f)
+static void begin(struct fixture *f, unsigned int instances, uint64_t timeout_us)
 {
 	static const struct helper_client_events events = {
 		.on_ready = on_ready, .on_down = on_down, .on_stale = on_stale};
-	struct helper_client_options options = {.instances = HELPER_POOL_DEFAULT,
+	struct helper_client_options options = {.instances = instances,
 						.start_timeout_us = 5 * USEC_PER_SEC,
-						.request_timeout_us = 5 * USEC_PER_SEC};
+						.request_timeout_us = timeout_us};
 	sigset_t set;
 	struct error err;
 
@@ -141,6 +141,16 @@ UNIT_SETUP(setup, struct fixture, f)
 	assert_int_equal(helper_client_new(f->event, &options, &events, f, &f->helper, &err), STATUS_OK);
 	assert_int_equal(volume_manager_new(f->event, f->helper, in_use, f, &f->manager, &err), STATUS_OK);
 	assert_int_equal(helper_client_start(f->helper, &err), STATUS_OK);
+}
+
+UNIT_SETUP(setup, struct fixture, f)
+{
+	begin(f, HELPER_POOL_DEFAULT, 5 * USEC_PER_SEC);
+}
+
+UNIT_SETUP(setup_one_hasty, struct fixture, f)
+{
+	begin(f, 1, USEC_PER_SEC);
 }
 
 UNIT_TEARDOWN(teardown, struct fixture, f)
@@ -224,6 +234,53 @@ CASE(the_mount_snapshot_follows_each_operation)
 	assert_null(mount_snapshot_staged(observed, "v"));
 	assert_null(mount_snapshot_published(observed, ALLOC_A, 0));
 	assert_string_equal(f->asked, ALLOC_A);
+}
+
+TEST_ON(a_mount_that_waited_only_for_others_is_tried_again, struct fixture, f, setup_one_hasty, teardown)
+{
+	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"};
+
+	f->fake.state->fault = FAKE_HANG;
+	f->fake.state->fault_call = f->fake.state->fault_calls = 1;
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
+	mount(&a, "v", ALLOC_A);
+	mount(&b, "w", ALLOC_B);
+	RUN_UNTIL(f->event, volume_op_info(b.task).next_try_ms > 0);
+	run_until(f, &f->n_done, 2);
+	assert_int_equal(f->results[0].status, STATUS_DEADLINE_EXCEEDED);
+	assert_string_equal(f->results[1].name, "b");
+	assert_int_equal(f->results[1].status, STATUS_OK);
+}
+
+/* Two of them, as their file systems may hang, and a volume of another profile behind. */
+static void unmount_two(struct fixture *f, enum volume_type type, enum source_class class)
+{
+	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
+	struct volume_target one = target("v", ALLOC_A), two = target("w", ALLOC_B);
+	struct error err;
+
+	one.type = two.type = type;
+	one.source.class = two.source.class = class;
+	f->fake.state->fault = FAKE_WAIT;
+	f->fake.state->fault_call = f->fake.state->fault_calls = 1;
+	(void)str_copy(f->fake.state->fault_volume, sizeof(f->fake.state->fault_volume), "v");
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
+	assert_ok(volume_manager_unmount(f->manager, &one, on_done, on_retry, NULL, &a, &a.task, &err));
+	assert_ok(volume_manager_unmount(f->manager, &two, on_done, on_retry, NULL, &b, &b.task, &err));
+	mount(&c, "x", ALLOC_A);
+	run_until(f, &f->n_done, 1);
+	assert_string_equal(f->results[0].name, "c");
+	assert_int_equal(fake_helper_count(&f->fake, MH_OP_UNPUBLISH, MH_ALREADY, NULL, NULL), 0);
+}
+
+CASE(volumes_of_one_plugin_leave_a_helper_to_others)
+{
+	unmount_two(f, VOLUME_CSI, SOURCE_UNSPECIFIED);
+}
+
+CASE(volumes_of_one_host_volume_leave_a_helper_to_others)
+{
+	unmount_two(f, VOLUME_NATIVE, SOURCE_BIND);
 }
 
 CASE(helper_records_are_relayed_to_the_journal)
