@@ -469,12 +469,14 @@ static enum status check_silence(struct server *server, const struct node_entry 
 	return STATUS_OK;
 }
 
-/* A power fence waits for the session to end. One that a former server has ordered waits for nodes that are
- * alive to come back. */
+/* A power fence waits for the session to end. A proof from before this server began to lead waits for nodes
+ * that are alive to come back. */
 static bool must_wait(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
+	bool is_old = node->proved_us == 0 || proved_ms(fence) <= nodes_started_ms(server);
+
 	return is_connected_in(node, fence->boot_id) ||
-	       (!node->is_off_ordered && nodes_led_ms(server) < nodes_grace_ms(server));
+	       (is_old && nodes_led_ms(server) < nodes_grace_ms(server));
 }
 
 /* The proof is durable. A node that is switched off may speak for itself as long as its session has not
