@@ -222,18 +222,21 @@ static void volume_work_store(struct volume_work *work, struct volume_parts *par
 	commit(work, &change, done);
 }
 
-/* Stores that the volume is gone, and ends. */
-static void volume_work_forget(struct volume_work *work, const char *what, const char *why)
+/* The parts as they are stored; false: it was deregistered or memory is short, and this try is over. */
+static bool volume_work_load(struct volume_work *work, struct volume_parts *ret)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume_entry *entry = volume_work_entry(work);
-	char object[VOLUME_OBJECT_SIZE];
+	struct error err;
 
-	volume_store_stage_deletion(work->server, &change, entry);
-	audit_own(work->server, &change, what, volume_object(&entry->volume, object), why);
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = work->id, .op = "provider"}, "%s: forgotten, %s",
-		what, why);
-	commit(work, &change, volume_work_on_done);
+	if (!entry) {
+		(void)error_set(&err, STATUS_NOT_FOUND, 0, "volume %s was deregistered meanwhile", work->id);
+		volume_work_end(work, &err);
+		return false;
+	}
+	if (volume_store_load(work->server, entry, ret, &err) == STATUS_OK)
+		return true;
+	commit_failed(work, &err);
+	return false;
 }
 
 /* Does the store have what this try left? Each change of it costs all, also those that wait for volumes. */
@@ -243,6 +246,36 @@ static bool is_stored(const struct volume_work *work, const struct volume_parts 
 
 	return detail && str_eq(detail->phase_error, work->error.msg) &&
 	       message_eq(&detail->base, &parts->detail->base);
+}
+
+/* Stores the error of this try, which does not end the phase. */
+static void volume_work_note(struct volume_work *work, struct volume_parts *parts)
+{
+	if (is_stored(work, parts) || !volume_phase_note(parts->detail, &work->error))
+		volume_work_retry(work); /* the stored phase is unchanged, also when memory is short */
+	else
+		volume_work_store(work, parts, NULL, NULL, on_stored_retry);
+}
+
+/* Stores that the volume is gone, and ends. After a restore a node may have reported its claim of the name
+ * meanwhile: then the volume stays. */
+static void volume_work_forget(struct volume_work *work, const char *what, const char *why)
+{
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume_entry *entry = volume_work_entry(work);
+	char object[VOLUME_OBJECT_SIZE];
+
+	if (entry->n_live > 0) {
+		if (volume_work_load(work, &parts))
+			volume_work_note(work, &parts);
+		return;
+	}
+	volume_store_stage_deletion(work->server, &change, entry);
+	audit_own(work->server, &change, what, volume_object(&entry->volume, object), why);
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = work->id, .op = "provider"}, "%s: forgotten, %s",
+		what, why);
+	commit(work, &change, volume_work_on_done);
 }
 
 /* This try ended with the work's error: store what that leaves. @was_asked: the provider may have heard of
@@ -264,29 +297,10 @@ static void volume_work_failed(struct volume_work *work, struct volume_parts *pa
 		return;
 	case VOLUME_FAILURE_STAYS:
 		work->may_be_done = work->may_be_done || was_asked;
-		if (is_stored(work, parts) || !volume_phase_note(parts->detail, &work->error))
-			break;
-		volume_work_store(work, parts, NULL, NULL, on_stored_retry);
+		volume_work_note(work, parts);
 		return;
 	}
 	volume_work_retry(work); /* the stored phase is unchanged, also when memory is short */
-}
-
-/* The parts as they are stored; false: it was deregistered or memory is short, and this try is over. */
-static bool volume_work_load(struct volume_work *work, struct volume_parts *ret)
-{
-	struct volume_entry *entry = volume_work_entry(work);
-	struct error err;
-
-	if (!entry) {
-		(void)error_set(&err, STATUS_NOT_FOUND, 0, "volume %s was deregistered meanwhile", work->id);
-		volume_work_end(work, &err);
-		return false;
-	}
-	if (volume_store_load(work->server, entry, ret, &err) == STATUS_OK)
-		return true;
-	commit_failed(work, &err);
-	return false;
 }
 
 /* Common to all answers of controllers: failed, or taken by @take, stored as @what, and the next step. */

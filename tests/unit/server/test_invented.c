@@ -20,6 +20,7 @@
 #include "state/namespaces.h"
 #include "state/storage_index.h"
 #include "ticket/ticket.h"
+#include "volume/store.h"
 
 #include <limits.h>
 
@@ -954,6 +955,59 @@ CLUSTER_TEST(a_claim_is_detached_from_the_storage_of_its_own_ticket)
 	fake_node_send_released(&f->n1, &held);
 	UNTIL(f, is_freed(f, held.id));
 	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+static void on_created(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	enum status *ret = userdata;
+
+	*ret = status;
+}
+
+/* Somebody makes the volume again that the restored store lacks, and its provider refuses that. */
+CLUSTER_TEST(a_claim_that_a_node_reports_outlives_a_creation_that_its_provider_refuses)
+{
+	Holdfast__V1__Capability capability =
+		V1(capability, .access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER,
+		   .attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM);
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	Holdfast__V1__Volume spec =
+		V1(volume, .id = "db", .type = HOLDFAST__V1__VOLUME_TYPE__CSI, .plugin_id = TEXT(CSI_PLUGIN),
+		   .requested_capabilities = capabilities, .n_requested_capabilities = 1);
+	Holdfast__V1__CreateVolumeRequest request = V1(create_volume_request, .volume = &spec);
+	enum status status = STATUS_N;
+	const struct volume_entry *db;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	f->n2.csi.can_create_delete = true;
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD, 1, 0);
+	assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__volumes__descriptor, "Create",
+				  &request.base, 60 * USEC_PER_SEC, on_created, &status, NULL, NULL));
+	UNTIL(f, f->n2.n_held == 1);
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_FAIL, 9,
+			   STATUS_ALREADY_EXISTS);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	f->n2.held[0]->code = STATUS_ALREADY_EXISTS;
+	fake_node_answer(&f->n2);
+	UNTIL(f, status != STATUS_N);
+	assert_int_equal(status, STATUS_ALREADY_EXISTS);
+	settle(f);
+	db = state_volume(&f->server->state, "default", "db");
+	assert_int_equal(db->n_live, 1);
+	assert_contains(volume_detail_of(f->server, &db->volume)->phase_error, "CreateVolume");
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_FAILED_PRECONDITION);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, is_freed(f, held.id));
+	UNTIL(f, !state_volume(&f->server->state, "default", "db")); /* now it is forgotten */
 }
 
 /* Tickets prove nothing: the node's word keeps others from registering the same, and names nothing. */
