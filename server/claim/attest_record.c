@@ -177,16 +177,19 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 	for (; entry; entry = next) {
 		attestation ended = *(const attestation *)(const void *)entry->record.message;
 		cleanup(change_release) struct change change = CHANGE_INIT;
+		bool ends_later, ends_report;
 
 		next = next_record(entry, prefix);
-		if ((ended.expires_at_ms == 0 && (epoch == 0 || ended.epoch != epoch)) ||
-		    !str_eq(ended.boot_id, boot_id))
+		ends_later = ended.expires_at_ms != 0 && str_eq(ended.boot_id, boot_id);
+		/* a restored store may know an earlier boot */
+		ends_report = epoch != 0 && ended.epoch == epoch;
+		if (!ends_later && !ends_report)
 			continue;
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node_id, .op = "attest"},
 			"the attestation of %s is over: the node was taken for gone, and has connected",
 			ended.by);
-		ended.expires_at_ms = 0;
-		ended.epoch = epoch == 0 ? ended.epoch : 0; /* it replaces no report */
+		ended.expires_at_ms = ends_later ? 0 : ended.expires_at_ms;
+		ended.epoch = ends_report ? 0 : ended.epoch;
 		change_put_record(&change, entry->key, &ended.base);
 		TRY(change_commit(server, &change, NULL, NULL, err));
 	}
