@@ -310,6 +310,17 @@ class Scripts(unittest.TestCase):
                 must("env", "STATE_DIRECTORY=/var/lib/backup", *shlex.split(line.partition("=")[2].replace("$$", "$")))
         self.assertEqual(sorted(os.listdir("/var/lib/backup")), ["1.kit", "3.kit"])
 
+    def test_no_number_of_kits_removes_the_last_one(self):
+        unit = (ROOT / "systemd/holdfast-backup.service.in").read_text(encoding="utf-8")
+        (line,) = (line.partition("=")[2].replace("$$", "$") for line in unit.splitlines() if line.startswith("ExecStartPost="))
+        for keep in ("2", "1", "0", "00", "-1", "", "all"):
+            for i in range(1, 4):
+                write(f"/var/lib/backup/{i}.kit")
+            done = run("env", "STATE_DIRECTORY=/var/lib/backup", f"BACKUP_KEEP={keep}", *shlex.split(line))
+            left = int(keep) if keep in ("1", "2") else 3
+            self.assertEqual(sorted(os.listdir("/var/lib/backup")), [f"{i}.kit" for i in range(4 - left, 4)], keep)
+            self.assertEqual((done.returncode == 0, "no kit is removed" in done.stderr), (left < 3, left == 3), done.stderr)
+
     def in_use(self, applied="", noted=False):
         """Is a mount below /var/lib/p in use, with these trees of the applied policy?"""
         write(f"{LIBEXEC}/holdfast-policy", f"#!/bin/sh\n[ \"$*\" = 'trees /etc/holdfast/mounthelper.policy' ] && printf '{applied}'\n", 0o755)
