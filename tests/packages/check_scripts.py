@@ -30,7 +30,8 @@ FILES = {
     "mounthelper": ("/etc/holdfast/mounthelper.policy", "/etc/holdfast/mounthelper.policy.applied",
                     "/run/holdfast-mount/lock/state", "/var/log/holdfast/mounthelper.trail"),
     "server": ("/etc/holdfast/server.hcl", "/etc/holdfast/server.d/a.hcl", "/etc/holdfast/tls/server.pem", "/etc/holdfast/tls/server.key",
-               "/etc/credstore/holdfast.server.key", "/etc/credstore/holdfast.ticket.key", "/var/lib/holdfast/server/holdfast.db"),
+               "/etc/holdfast/tls/etcd-ca.pem", "/etc/holdfast/tls/etcd.pem", "/etc/holdfast/tls/etcd.key", "/etc/credstore/holdfast.server.key",
+               "/etc/credstore/holdfast.ticket.key", "/etc/credstore/holdfast.etcd.key", "/var/lib/holdfast/server/holdfast.db"),
     "fencer": ("/etc/holdfast/fencer.hcl", "/etc/holdfast/tls/fencer.pem", "/etc/holdfast/tls/fencer.key",
                "/etc/credstore/holdfast.fencer.key", "/var/lib/holdfast-fencer/1"),
     "cli": ("/etc/holdfast/cli.env", "/etc/holdfast/volumes.d/v.hcl", "/etc/credstore/holdfast.token", "/etc/credstore/holdfast.token.db",
@@ -109,19 +110,22 @@ class Scripts(unittest.TestCase):
 
     def test_a_purge_keeps_secrets_of_the_administrator(self):
         self.whole_machine()
-        kept = {"/etc/credstore/worker-1.bmc": "fencer.service", "/etc/credstore.encrypted/rbd": "agent-socket.service"}
+        kept = {"/etc/credstore/worker-1.bmc": "fencer.service", "/etc/credstore.encrypted/rbd": "agent-socket.service",
+                "/etc/credstore/ebs": "server.service"}  # fmt: skip
         for path, unit in kept.items():
             write(path)
             write(f"/etc/systemd/system/holdfast-{unit}.d/a.conf", f"[Service]\nLoadCredential={os.path.basename(path)}\n")
-        write("/etc/credstore/holdfast.ca.key")
+        ca_keys = {"/etc/credstore/holdfast.ca.key", "/etc/holdfast/tls/ca.key"}
+        for path in ca_keys:
+            write(path)
         write("/var/lib/private/holdfast-backup/1.kit")
         said = purge(*PACKAGES)
-        for path in (*kept, "/etc/credstore/holdfast.ca.key"):
+        for path in (*kept, *ca_keys):
             self.assertTrue(os.path.exists(path), path)
             self.assertIn(f"To remove it: rm {path}\n", said)
         self.assertIn("/var/lib/private/holdfast-backup is kept, with its kits\n", said)
         left = {path for path in files() if not path.startswith(("/etc/systemd", "/var/lib/private/holdfast-backup"))}
-        self.assertEqual(left, {"/etc/credstore/holdfast.ca.key"})
+        self.assertEqual(left, {"/etc/credstore/holdfast.ca.key", "/etc/holdfast"})
 
     def test_the_ca_goes_with_the_last_of_those_that_use_it(self):
         users = ("/etc/holdfast/agent.hcl", "/etc/holdfast/cli.env", "/etc/holdfast/server.hcl", "/etc/holdfast/fencer.hcl",
