@@ -264,6 +264,19 @@ bool certificate_warning(const struct certificate *certificate, const char *path
 	return true;
 }
 
+bool certificate_name_warning(const struct server *server, char ret[static CERTIFICATE_WARNING_SIZE])
+{
+	const char *name = server->config.etcd.name, *slash = strrchr(server->own.uri, '/');
+
+	if (!config_is_on_etcd(&server->config) || !slash || str_eq(slash + 1, name))
+		return false;
+	(void)str_format(ret, CERTIFICATE_WARNING_SIZE,
+			 "this server has the name %s in store \"etcd\", and in its certificate %s: a "
+			 "revocation of server/%s would not end it; enrol it as server/%s",
+			 name, server->own.uri, name, name);
+	return true;
+}
+
 static void warn(const struct server *server)
 {
 	char warning[CERTIFICATE_WARNING_SIZE];
@@ -272,6 +285,8 @@ static void warn(const struct server *server)
 		log_ctx(LOG_WARNING,
 			&(struct log_ctx){.op = "certificate", .event = LOG_EVENT_CERTIFICATE_EXPIRES}, "%s",
 			warning);
+	if (certificate_name_warning(server, warning))
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "certificate"}, "%s", warning);
 }
 
 static int on_day(sd_event_source *source, uint64_t usec, void *userdata)
@@ -302,6 +317,9 @@ void certificate_watch(struct server *server)
 	if (pki_read_facts(server->in_use.ca, &ca, &err) != STATUS_OK)
 		ca = (struct pki_facts){.expires_ms = 0}; /* only the metrics lack it */
 	certificate->ca_expires_at_ms = ca.expires_ms;
+	if (!config_is_on_etcd(&server->config) ||
+	    pki_expiry(server->config.etcd.certificate, &certificate->store_expires_at_ms, &err) != STATUS_OK)
+		certificate->store_expires_at_ms = 0; /* the same; a socket has no TLS */
 	certificate_count_cas(server);
 	server->trust_ends_at_ms = ca.last_expires_ms;
 	server->trust_begins_at_ms =

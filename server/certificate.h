@@ -29,6 +29,7 @@ struct certificate {
 	struct timespec configured[2]; /* certificate and key of the settings, when they were chosen */
 	size_t n_old_cas;	       /* in the CA's file: neither the one that issues nor above it */
 	int64_t ca_expires_at_ms;      /* the same; of the first one in the file */
+	int64_t store_expires_at_ms;   /* the same; of the one for etcd */
 	sd_event_source *timer;	       /* owned; looks once a day */
 };
 
@@ -58,6 +59,9 @@ void certificate_release(struct certificate *certificate);
 /** Writes the warning about the expiry; false: nothing yet. @path of the file, for the message. */
 bool certificate_warning(const struct certificate *certificate, const char *path,
 			 char ret[static CERTIFICATE_WARNING_SIZE]);
+
+/** Is the name of store "etcd", which lists show, not the one that a revocation must name? */
+bool certificate_name_warning(const struct server *server, char ret[static CERTIFICATE_WARNING_SIZE]);
 
 /** Names the holders of certificates of another CA than the issuing one, while the CA's file has several;
  * false: no change of the CA is under way. */

@@ -15,6 +15,7 @@
 #include "lead/lead.h"
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "node/lookup.h"
 #include "node/session.h"
 #include "node/trails.h"
 #include "plugin/controller.h"
@@ -55,6 +56,9 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	scrape_one(to, "node_heartbeat_age_seconds_max", "gauge",
 		   "How long nothing was heard of the connected node that is silent longest.",
 		   session_silence_us(server) / USEC_PER_SEC);
+	scrape_one(to, "node_heartbeat_seconds", "gauge",
+		   "The interval of heartbeats: the setting, or more with many nodes.",
+		   (nodes_heartbeat_ms(server) + MSEC_PER_SEC - 1) / MSEC_PER_SEC);
 	scrape_one(to, "sessions_silent_total", "counter",
 		   "Sessions ended because nothing was heard of their node for three heartbeats.",
 		   server->silence.n_ended);
@@ -328,6 +332,7 @@ static void print_certificates(struct server *server, struct strbuf *to)
 		    "When certificates expire, in seconds since 1970; of connected nodes the first one.");
 	print_expiry("server", server->certificate->expires_at_ms, to);
 	print_expiry("ca", server->certificate->ca_expires_at_ms, to);
+	print_expiry("store", server->certificate->store_expires_at_ms, to);
 	print_expiry("nodes", session_first_expiry_ms(server), to);
 	print_node_certificates(server, to);
 }

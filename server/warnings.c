@@ -190,7 +190,8 @@ static bool mark_warning(struct server *server, char ret[static WARNING_SIZE])
 
 static bool expiry_warning(struct server *server, char ret[static WARNING_SIZE])
 {
-	return certificate_warning(server->certificate, server->in_use.cert, ret);
+	return certificate_warning(server->certificate, server->in_use.cert, ret) ||
+	       certificate_name_warning(server, ret);
 }
 
 static bool kit_certificate_warning(struct server *server, char ret[static WARNING_SIZE])

@@ -39,6 +39,8 @@ SCENARIOS = {
                               "HoldfastPluginUnhealthy"),
     "a task driver is unhealthy": ({'holdfast_driver_instances{driver="d",healthy="false"}': "1"}, "15m", "HoldfastDriverUnhealthy"),
     "an agent hangs": ({"holdfast_node_heartbeat_age_seconds_max": "12"}, "1m", "HoldfastAgentHangs"),
+    "a node of thousands waits for its heartbeat": ({"holdfast_node_heartbeat_age_seconds_max": "12",
+                                                     "holdfast_node_heartbeat_seconds": "20"}, "1h", None),
     "a network drops sessions": ({"holdfast_sessions_silent_total": "0+1"}, "10m", "HoldfastAgentHangs"),
     "a certificate expires": ({'holdfast_certificate_expiry_timestamp_seconds{of="nodes"}': str(1 * DAY)}, "1m",
                               "HoldfastCertificateExpires"),

@@ -319,6 +319,8 @@ CASE(a_driver_that_is_unhealthy_or_away_moves_its_instances)
 CASE(a_silent_node_makes_the_oldest_heartbeat_grow)
 {
 	assert_int_equal(metric_of(f, "node_heartbeat_age_seconds_max"), 0);
+	assert_int_equal(metric_of(f, "node_heartbeat_seconds"),
+			 f->server->config.heartbeat_us / USEC_PER_SEC);
 	f->server->silence.listened_us += 40 * USEC_PER_SEC; /* as looks do that hear nothing */
 	fake_node_send_heartbeat(&f->n2);
 	settle(f);
@@ -386,6 +388,27 @@ CASE(a_certificate_that_is_about_to_expire_shows_when)
 	disconnect(f, &f->n2);
 	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"nodes\"}"), -1);
 	assert_int_equal(metric_of(f, "node_certificate_expiry_timestamp_seconds{node=\"n1\"}"), -1);
+}
+
+CASE(the_certificate_for_etcd_shows_when_it_expires)
+{
+	struct config *config = &f->server->config;
+
+	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"store\"}"), -1);
+	issue_for_a_day(f, "etcd", "holdfast://c1/server/dev");
+	(void)str_format(config->etcd.certificate, sizeof(config->etcd.certificate), "%s/tls/etcd.pem",
+			 f->dir);
+	certificate_watch(f->server); /* as at a start with a store in sqlite */
+	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"store\"}"), -1);
+	(void)str_copy(config->etcd.endpoints[0], sizeof(config->etcd.endpoints[0]), "https://127.0.0.1:1");
+	certificate_watch(f->server);
+	expect_expiry(f, "store", 0, 1);
+	expect_warning_events(f, "certificate", 1,
+			      0); /* it has no name in store "etcd", but one in its certificate */
+	config->etcd.endpoints[0][0] = '\0';
+	expect_warning_events(f, "certificate", 1, 1);
+	certificate_watch(f->server);
+	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"store\"}"), -1);
 }
 
 static void write_something(struct fixture *f)

@@ -239,6 +239,22 @@ CASE(a_later_certificate_of_the_settings_takes_the_place_of_a_renewed_one)
 	expect_in_use(f, config->cert);
 }
 
+TEST(a_server_whose_lists_show_another_name_than_its_certificate_is_a_warning)
+{
+	static struct server server;
+	char warning[CERTIFICATE_WARNING_SIZE];
+
+	(void)str_copy(server.config.etcd.name, sizeof(server.config.etcd.name), "claims");
+	assert_false(certificate_name_warning(&server, warning));
+	(void)str_copy(server.own.uri, sizeof(server.own.uri), "holdfast://prod/server/server");
+	assert_false(certificate_name_warning(&server, warning)); /* its store is in sqlite */
+	(void)str_copy(server.config.etcd.endpoints[0], LEAD_ENDPOINT_SIZE, "unix:/run/e");
+	assert_true(certificate_name_warning(&server, warning));
+	assert_non_null(strstr(warning, "enrol it as server/claims"));
+	(void)str_copy(server.own.uri, sizeof(server.own.uri), "holdfast://prod/server/claims");
+	assert_false(certificate_name_warning(&server, warning));
+}
+
 TEST(the_warning_begins_thirty_days_before)
 {
 	static const struct {
