@@ -235,8 +235,8 @@ static enum obstacle check_plugin(const struct feasibility *in, const struct wan
 			volume->id, volume->plugin_id, in->node_id, volume->plugin_id);
 	if (wanted->is_fenced)
 		return found(OBSTACLE_FENCED, ret,
-			     "volume %s: the storage of plugin %s refuses node %s, which was fenced in this "
-			     "boot. Reboot node %s, which lifts the fence; see holdfast node fence",
+			     "volume %s: the storage of plugin %s refuses node %s, which was fenced. "
+			     "A reboot of node %s begins the lift of the fence; see holdfast node fence",
 			     volume->id, volume->plugin_id, in->node_id, in->node_id);
 	return OBSTACLE_NONE;
 }

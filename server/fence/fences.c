@@ -148,6 +148,12 @@ static int64_t heard_ms(const struct server *server, const struct node_entry *no
 	return MIN(node->node.last_seen_ms, clock_realtime_ms() - silent_ms);
 }
 
+/* Is the proof from before this server began to lead? */
+static bool is_old(const struct server *server, const struct node_entry *node, const Fence *fence)
+{
+	return node->proved_us == 0 || proved_ms(fence) <= nodes_started_ms(server);
+}
+
 /* A former server may have heard a node that was connected to it until this one began to lead. The clock
  * decides only about messages before this server stored the proof: it may have been set since. */
 bool fences_heard_after(const struct server *server, const struct node_entry *node, const Fence *fence)
@@ -155,7 +161,7 @@ bool fences_heard_after(const struct server *server, const struct node_entry *no
 	bool was_connected = !node->session && node->node.disconnected_ms == 0;
 
 	return node->heard_us > node->proved_us || heard_ms(server, node) > proved_ms(fence) ||
-	       (was_connected && !node->is_off_ordered);
+	       (was_connected && is_old(server, node, fence));
 }
 
 size_t fences_count_automatic(struct server *server, int64_t within_ms)
@@ -258,8 +264,7 @@ static enum status make_order(struct server *server, enum fence_order_action act
 }
 
 /* The order is durable before it is sent: fences_note_durable() sends it. */
-static enum status order_off(struct server *server, struct node_entry *node, const Fence *fence,
-			     struct error *err)
+static enum status order_off(struct server *server, const Fence *fence, struct error *err)
 {
 	const struct fencer *fencer = fencers_for_node(server->fencers, fence->node_id);
 	struct fence_order order;
@@ -272,9 +277,7 @@ static enum status order_off(struct server *server, struct node_entry *node, con
 	draft.fencer = (char *)(uintptr_t)fencer_name(fencer);
 	draft.order = (ProtobufCBinaryData){.len = sizeof(order), .data = (uint8_t *)&order};
 	draft.not_after_ms = (int64_t)order.not_after_ms;
-	TRY(advance(server, &draft, FENCE_EVENT_SENT, err));
-	node->is_off_ordered = true;
-	return STATUS_OK;
+	return advance(server, &draft, FENCE_EVENT_SENT, err);
 }
 
 /* A repeat is the same order, which the fencer carries out once. */
@@ -473,10 +476,8 @@ static enum status check_silence(struct server *server, const struct node_entry 
  * that are alive to come back. */
 static bool must_wait(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
-	bool is_old = node->proved_us == 0 || proved_ms(fence) <= nodes_started_ms(server);
-
 	return is_connected_in(node, fence->boot_id) ||
-	       (is_old && nodes_led_ms(server) < nodes_grace_ms(server));
+	       (is_old(server, node, fence) && nodes_led_ms(server) < nodes_grace_ms(server));
 }
 
 /* The proof is durable. A node that is switched off may speak for itself as long as its session has not
@@ -668,7 +669,7 @@ static enum status take_network_step(struct server *server, const struct node_en
 }
 
 /* The proof is of the machine that had the switch when the fence began, and of its boot. */
-static enum status take_power_step(struct server *server, struct node_entry *node, const char *node_id,
+static enum status take_power_step(struct server *server, const struct node_entry *node, const char *node_id,
 				   struct error *err)
 {
 	const Fence *fence = find_fence(server, node_id, "");
@@ -683,7 +684,7 @@ static enum status take_power_step(struct server *server, struct node_entry *nod
 	TRY(check_time(server, fence, err));
 	fence = find_fence(server, node_id, "");
 	if (state_of(fence) == FENCE_ASKED)
-		return order_off(server, node, fence, err);
+		return order_off(server, fence, err);
 	if (state_of(fence) != FENCE_OFF)
 		return STATUS_OK;
 	TRY(check_silence(server, node, fence, err));
@@ -696,7 +697,7 @@ static enum status take_power_step(struct server *server, struct node_entry *nod
 static enum status take_step(struct server *server, const char *node_id, const char *plugin_id,
 			     struct error *err)
 {
-	struct node_entry *node = state_node(&server->state, node_id);
+	const struct node_entry *node = state_node(&server->state, node_id);
 	const Fence *fence = find_fence(server, node_id, plugin_id);
 
 	if (!fence)
@@ -1459,8 +1460,8 @@ static enum status check_not_fenced(struct server *server, const struct node_ent
 
 	if (!fence || !is_network(fence))
 		return STATUS_OK;
-	if (state_of(fence) == FENCE_LIFTING)
-		return error_set(err, STATUS_UNAVAILABLE, 0,
+	if (state_of(fence) == FENCE_LIFTING && !node_machine_differs(fence->machine, node->node.machine))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s: the storage of plugin %s does not accept it again yet%s%s; see "
 				 "holdfast node fence",
 				 node->id, plugin_id, fence->error[0] != '\0' ? ": " : "", fence->error);

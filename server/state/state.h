@@ -222,11 +222,11 @@ struct node_entry {
 	bool is_end_due;      /* the end of its last session is not stored */
 	bool is_unreported;   /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
-	bool is_absent;	   /* it is in the list of those, see node/down.h */
-	uint64_t heard_us; /* monotonic; when last_seen_ms was; 0: before this server began to lead */
-	uint64_t gone_us;  /* monotonic; since when this server misses it, 0: it was down before the start */
-	bool is_off_ordered; /* this server has ordered its power fence while it leads; not stored */
-	uint64_t proved_us;  /* monotonic; when this server stored the proof of that, 0: not while it leads */
+	bool is_absent;	    /* it is in the list of those, see node/down.h */
+	uint64_t heard_us;  /* monotonic; when last_seen_ms was; 0: before this server began to lead */
+	uint64_t gone_us;   /* monotonic; since when this server misses it, 0: it was down before the start */
+	uint64_t proved_us; /* monotonic; when this server got the proof of its power fence, 0: not since it
+			       leads */
 	TAILQ_ENTRY(node_entry) of_absent;
 	/* KeyValue, from its last hello; not stored */
 	struct message_list *attributes;

@@ -390,7 +390,7 @@ static const struct {
 	ROW(without_provider_id, OBSTACLE_NO_PROVIDER_ID, STATUS_UNAVAILABLE,
 	    {"plugin native reports no provider's id of node n1"}),
 	ROW(fenced, OBSTACLE_FENCED, STATUS_FAILED_PRECONDITION,
-	    {"refuses node n1, which was fenced in this boot", "Reboot node n1"}),
+	    {"refuses node n1, which was fenced", "A reboot of node n1"}),
 	ROW(other_zone, OBSTACLE_TOPOLOGY, STATUS_FAILED_PRECONDITION,
 	    {"zone = a is needed and the node has b"}),
 	{no_zone, OBSTACLE_TOPOLOGY, STATUS_FAILED_PRECONDITION, {"the node has no such segment"}},
