@@ -83,7 +83,7 @@ void volume_store_stage_deletion(struct server *server, struct change *change, s
 	struct claim_entry *claim;
 	char key[OBJECT_KEY_SIZE];
 
-	assert(entry->n_live == 0); /* somebody may write to it */
+	assert(entry->n_live == 0); /* a node may write to it */
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		change_delete_claim(change, &claim->claim);
 	change_delete_volume(change, &entry->volume);
