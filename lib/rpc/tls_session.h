@@ -39,8 +39,8 @@ void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret);
 /** When @cert expires; 0 when that cannot be read. */
 int64_t tls_cert_expires_ms(const X509 *cert);
 
-/** When @cert was issued: PKI_SKEW_S after it begins, as those of pki.h are dated back by that; one of another
- * CA counts as issued that much later than it was. 0 when that cannot be read. */
+/** When @cert was issued: PKI_SKEW_S after it begins, as those of pki.h are dated back by that; one of
+ * another CA counts as issued that much later than it was. 0 when that cannot be read. */
 int64_t tls_cert_issued_ms(const X509 *cert);
 
 /** Identifiers of the key that signed the certificate, and of its own key; "" without one. */

@@ -744,7 +744,8 @@ static void look_at(struct releases *releases, struct claim_entry *entry)
 	count_wait(releases, entry);
 	record_long_wait(releases, entry);
 	/* work was ordered to stop while its node could still come back, or a crash came between */
-	if (attest_apply(releases->server, entry, release_freed) || release_is_driven(entry) || !is_work(release_next(releases->server, entry)))
+	if (attest_apply(releases->server, entry, release_freed) || release_is_driven(entry) ||
+	    !is_work(release_next(releases->server, entry)))
 		return;
 	if (!is_first && entry->claim.modify_time_ms + RELEASE_SWEEP_GRACE_MS > clock_realtime_ms())
 		return;

@@ -18,8 +18,8 @@
 struct server;
 
 /** Collects the files of the server from its disk. @ret the caller's, kit_release(), on failure too.
- * STATUS_FAILED_PRECONDITION: the file of the ticket key is another one than that of its start, or kit_check()
- * refuses the files. */
+ * STATUS_FAILED_PRECONDITION: the file of the ticket key is another one than that of its start, or
+ * kit_check() refuses the files. */
 enum status kit_collect(const struct server *server, struct kit *ret, struct error *err);
 
 enum kit_there { KIT_MISSING, KIT_SAME, KIT_OTHER };
@@ -44,6 +44,6 @@ struct kit_plan {
 enum status kit_plan_make(const struct kit *kit, const char *config_path, struct config *ret_config,
 			  struct kit_plan *ret, struct error *err);
 
-/** Write missing files, durably: those with a key readable only by @uid (credentials: root), all others by all
- * users. */
+/** Write missing files, durably: those with a key readable only by @uid (credentials: root), all others by
+ * all users. */
 enum status kit_plan_do(const struct kit_plan *plan, uid_t uid, gid_t gid, struct error *err);

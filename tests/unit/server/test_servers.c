@@ -1535,7 +1535,7 @@ TEST_ON(every_identity_is_answered_alike_by_every_server, struct servers, s, set
 	drop_clients(s);
 	end(s, other, SIGKILL);
 	etcd_world_kill(s->etcd, 0);
-	(void)await_end(s, leader);				   /* its lease is over */
+	(void)await_end(s, leader); /* its lease is over */
 	limit = clock_monotonic_us() + PATIENCE_S * USEC_PER_SEC;
 	while (!strstr(get_text(s, follower, "/readyz"), " 503 ")) { /* and the follower has asked it */
 		check_patience(s, limit);

@@ -439,8 +439,9 @@ CLUSTER_TEST(a_task_without_a_driver_on_its_node_is_refused)
 	said.driver.health_description = text("the engine is away; n2 is dead. Next: attest n2");
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, node_driver(state_node(&f->server->state, "n1"), "container"));
-	assert_error(run_web(f, "", &err), STATUS_UNAVAILABLE, err,
-		     "driver container of node n1 is not healthy: the engine is away, n2 is dead. next: attest");
+	assert_error(
+		run_web(f, "", &err), STATUS_UNAVAILABLE, err,
+		"driver container of node n1 is not healthy: the engine is away, n2 is dead. next: attest");
 	said.driver.healthy = true;
 	fake_node_send_fingerprint(&f->n1);
 	UNTIL(f, node_driver(state_node(&f->server->state, "n1"), "container")->healthy);
