@@ -567,9 +567,9 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 		plugin_owned_add(&op->manager->plugin_owned, op->target.wire_volume);
 		return error_set(
 			err, status, 0,
-			"volume %s: plugin %s may have mounted another storage in the volume's folder, when "
-			"it "
-			"was registered with another id; the end of this allocation has it unmounted: run it "
+			"volume %s: plugin %s may have mounted another storage in the volume's folder, "
+			"when it was registered with another id; the end of this allocation has it "
+			"unmounted: run it "
 			"again then (see %s: holdfast alloc status %s)",
 			op->target.volume_id, op->target.profile, op->target.alloc_id, op->target.alloc_id);
 	}

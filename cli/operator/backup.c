@@ -328,8 +328,7 @@ static enum status open_temporary(struct transfer *transfer, const char *path,
 	return STATUS_OK;
 }
 
-/* Give the whole copy its name, unless a file has that name. FAT has no hard links, and NFS no such rename.
- */
+/* Give the whole copy its name, unless a file has it. FAT has no hard links, and NFS no such rename. */
 static enum status keep(const char *temporary, const char *path, struct error *err)
 {
 	int r = link(temporary, path);

@@ -68,8 +68,9 @@ bool attest_apply(struct server *server, struct claim_entry *entry, change_done_
 /** Was it attested, since the last restore, that @node has released @volume? */
 bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
 
-/** Ends the attestations that cover what the node releases later: it has connected in the boot that they are
- * about, so it was not gone. */
+/** @node_id has connected in @boot_id, so it was not gone. Ends the attestations that cover what it releases
+ * later, of that boot, and those that replace its report in this epoch, unless a former machine of the name
+ * still has to report. STATUS_UNAVAILABLE and others of change_commit(). */
 enum status attest_disprove(struct server *server, const char *node_id, const char *boot_id,
 			    struct error *err);
 

@@ -743,7 +743,7 @@ static void look_at(struct releases *releases, struct claim_entry *entry)
 		return;
 	count_wait(releases, entry);
 	record_long_wait(releases, entry);
-	/* work was ordered to stop while its node could still come back, or a crash came between */
+	/* an attestation may have been refused, or lost by a crash, when the work was ordered to stop */
 	if (attest_apply(releases->server, entry, release_freed) || release_is_driven(entry) ||
 	    !is_work(release_next(releases->server, entry)))
 		return;

@@ -620,6 +620,20 @@ static bool ends_soon(const struct fencer *fencer)
 	return fencer->expires_ms > 0 && fencer->expires_ms - clock_realtime_ms() < warn_ms;
 }
 
+static bool warn_of_missing(const struct fencers *fencers, char ret[static FENCERS_WARNING_SIZE])
+{
+	for (size_t i = 0; i < fencers->bindings->n; i++)
+		if (is_missing(fencers, &fencers->bindings->list[i])) {
+			(void)str_format(ret, FENCERS_WARNING_SIZE,
+					 "fencer %s of server.hcl has not connected since this server began "
+					 "to lead: nodes that only it can switch off keep their volumes if "
+					 "they fail; see systemctl status holdfast-fencer on its machine",
+					 fencers->bindings->list[i].fencer);
+			return true;
+		}
+	return false;
+}
+
 bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARNING_SIZE])
 {
 	const struct fencer_node *node;
@@ -663,14 +677,5 @@ bool fencers_warning(const struct fencers *fencers, char ret[static FENCERS_WARN
 			return true;
 		}
 	}
-	for (size_t i = 0; i < fencers->bindings->n; i++)
-		if (is_missing(fencers, &fencers->bindings->list[i])) {
-			(void)str_format(ret, FENCERS_WARNING_SIZE,
-					 "fencer %s of server.hcl has not connected since this server began "
-					 "to lead: nodes that only it can switch off keep their volumes if "
-					 "they fail; see systemctl status holdfast-fencer on its machine",
-					 fencers->bindings->list[i].fencer);
-			return true;
-		}
-	return false;
+	return warn_of_missing(fencers, ret);
 }

@@ -875,10 +875,13 @@ static void take_outcome(struct server *server, const Fence *fence, const struct
 {
 	enum fence_event event = judge(fence, outcome);
 	struct node_entry *node = state_node(&server->state, fence->node_id);
+	enum fence_state next = FENCE_STATE_N;
 	Fence draft = *fence;
 	struct error err;
 
-	if (node && !is_network(fence))
+	/* an answer that is repeated proves nothing later */
+	if (node && !is_network(fence) && fence_step(state_of(fence), event, &next) && next == FENCE_OFF &&
+	    state_of(fence) != FENCE_OFF)
 		node->proved_us = clock_monotonic_us();
 	draft.agent = (char *)(uintptr_t)agent; /* only read, as the next one */
 	draft.error = (char *)(uintptr_t)why;

@@ -230,8 +230,7 @@ static bool was_healthy(const struct pass *pass, const struct job_alloc *alloc)
 
 	if (pass->job->type == JOB_BATCH && alloc->client == CLIENT_COMPLETE)
 		return true;
-	if (is_over &&
-	    since_ms > until_ms) /* the clock was set back between: it was well, who knows how long */
+	if (is_over && since_ms > until_ms) /* the clock was set back between */
 		return true;
 	return alloc->healthy_ms > 0 && until_ms - since_ms >= min_healthy_ms(pass, alloc->group);
 }

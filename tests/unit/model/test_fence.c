@@ -118,6 +118,20 @@ TEST(a_node_in_another_boot_is_never_freed_by_a_late_proof)
 		}
 }
 
+/* It has touched nothing. */
+TEST(a_refused_fence_is_over_when_the_node_is_back_or_a_person_lifts_it)
+{
+	static const enum fence_event events[] = {FENCE_EVENT_REBOOTED, FENCE_EVENT_RETURNED,
+						  FENCE_EVENT_LIFT};
+
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+		enum fence_state now = FENCE_REFUSED;
+
+		assert_true(fence_step(now, events[i], &now));
+		assert_int_equal(now, FENCE_OVERTAKEN);
+	}
+}
+
 /* 100 000 random events: a fence that a storage may carry out is lifted only after the node's return, and by
  * an answer of its own. */
 TEST(a_network_fence_is_in_force_until_the_node_has_returned)

@@ -250,13 +250,17 @@ WORLD_TEST(a_node_that_is_heard_after_its_proof_keeps_its_claims)
 /* What counts is the order of things, whatever the clock says. */
 WORLD_TEST(a_node_that_is_heard_after_its_proof_and_a_step_of_the_clock_keeps_its_claims)
 {
+	const Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
+
 	fake_fencer_connect(&w->f1, "");
 	must_fence(w->f, true);
 	UNTIL(w->f, w->f1.n == 1);
-	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
 	wait_for(w->f, FENCE_OFF);
-	unit_clock_step(-600000);
+	unit_clock_step(-200000);
 	fake_node_send_heartbeat(&w->f->n1);
+	run_idle(w->f->event);
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer); /* the same answer again */
 	run_idle(w->f->event);
 	lose(w->f, &w->f->n1);
 	wait_for(w->f, FENCE_FAILED);
