@@ -355,7 +355,7 @@ static enum status check_effect(const struct word *word, const attest_request *r
 				 "holdfast node status %s",
 				 word->node->id, word->node->id);
 	if (meant->n > 0 || request->valid_ms > 0 || word->node->is_unreported ||
-	    replaced_has(word->server, word->node->id))
+	    replaced_next_of(word->server, word->node->id, NULL))
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "not one of the named volumes has a claim that waits for node %s, so nothing would "

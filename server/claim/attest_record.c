@@ -51,15 +51,24 @@ static struct record_entry *next_record(struct record_entry *entry, const char *
 	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
 }
 
-bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume)
+static bool names_machine(const attestation *record, const char *machine)
+{
+	for (size_t i = 0; i < record->n_machines; i++)
+		if (!node_machine_differs(record->machines[i], machine))
+			return true;
+	return false;
+}
+
+bool attest_is_proof(struct server *server, const char *node_id, const char *machine,
+		     const struct volume *volume)
 {
 	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(server, node->id, prefix);
+	struct record_entry *entry = first_record(server, node_id, prefix);
 
 	for (; entry; entry = next_record(entry, prefix)) {
 		const attestation *record = (const void *)entry->record.message;
 
-		if (record->epoch == state_epoch(&server->state) &&
+		if (record->epoch == state_epoch(&server->state) && names_machine(record, machine) &&
 		    names_volume(record, volume->namespace, volume->id))
 			return true;
 	}
@@ -85,6 +94,25 @@ static const attestation *attest_record_valid(struct server *server, const struc
 	return NULL;
 }
 
+/* Adds the machine that is the node, unless it is connected and can report, and those that were and did not
+ * report, as far as there is room. */
+static bool add_machines(struct server *server, const struct node_entry *node, attestation *record)
+{
+	struct record_entry *entry = NULL;
+	const char *machine = node_is_connected(node) ? NULL : node->node.machine;
+
+	record->machines = calloc(ATTEST_MACHINES_MAX, sizeof(*record->machines));
+	if (!record->machines)
+		return false;
+	do {
+		if (machine && !(record->machines[record->n_machines++] = strdup(machine)))
+			return false;
+		entry = replaced_next_of(server, node->id, entry);
+		machine = entry ? replaced_machine(entry) : NULL;
+	} while (machine && record->n_machines < ATTEST_MACHINES_MAX);
+	return true;
+}
+
 attestation *attest_record_make(struct server *server, const struct attest_record_facts *facts,
 				struct error *err)
 {
@@ -106,7 +134,7 @@ attestation *attest_record_make(struct server *server, const struct attest_recor
 	record->by = strdup(access_who(server, facts->call, who));
 	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
 	if (!record->id || !record->node_id || !record->boot_id || !record->reason || !record->by ||
-	    !record->volumes)
+	    !record->volumes || !add_machines(server, facts->node, record))
 		goto fail;
 	for (size_t i = 0; i < facts->n_volumes; i++) {
 		Holdfast__V1__VolumeRef ref = *facts->volumes[i];
@@ -150,8 +178,8 @@ bool attest_is_needed(struct server *server, const attestation *record)
 {
 	const struct node_entry *node = state_node(&server->state, record->node_id);
 
-	return node && (node->is_unreported || replaced_has(server, node->id)) &&
-	       record->epoch == state_epoch(&server->state);
+	return node && (node->is_unreported || replaced_next_of(server, node->id, NULL)) &&
+	       record->n_machines > 0 && record->epoch == state_epoch(&server->state);
 }
 
 void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)
@@ -166,30 +194,31 @@ void attest_forget_node(struct server *server, struct change *change, const stru
 		change_delete_record(change, entry->key);
 }
 
-enum status attest_disprove(struct server *server, const char *node_id, const char *boot_id,
-			    struct error *err)
+enum status attest_disprove(struct server *server, const char *node_id, const char *machine,
+			    const char *boot_id, struct error *err)
 {
 	char prefix[OBJECT_KEY_SIZE];
 	struct record_entry *next, *entry = first_record(server, node_id, prefix);
-	/* one may be about a former machine */
-	uint64_t epoch = replaced_has(server, node_id) ? 0 : state_epoch(&server->state);
 
 	for (; entry; entry = next) {
-		attestation ended = *(const attestation *)(const void *)entry->record.message;
+		const attestation *word = (const void *)entry->record.message;
+		attestation ended = *word;
+		char *machines[ATTEST_MACHINES_MAX];
 		cleanup(change_release) struct change change = CHANGE_INIT;
-		bool ends_later, ends_report;
 
 		next = next_record(entry, prefix);
-		ends_later = ended.expires_at_ms != 0 && str_eq(ended.boot_id, boot_id);
-		/* a restored store may know an earlier boot */
-		ends_report = epoch != 0 && ended.epoch == epoch;
-		if (!ends_later && !ends_report)
+		ended.machines = machines;
+		ended.n_machines = 0;
+		for (size_t i = 0; i < word->n_machines && i < ATTEST_MACHINES_MAX; i++)
+			if (node_machine_differs(word->machines[i], machine))
+				machines[ended.n_machines++] = word->machines[i];
+		if (str_eq(word->boot_id, boot_id))
+			ended.expires_at_ms = 0;
+		if (ended.n_machines == word->n_machines && ended.expires_at_ms == word->expires_at_ms)
 			continue;
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node_id, .op = "attest"},
 			"the attestation of %s is over: the node was taken for gone, and has connected",
 			ended.by);
-		ended.expires_at_ms = ends_later ? 0 : ended.expires_at_ms;
-		ended.epoch = ends_report ? 0 : ended.epoch;
 		change_put_record(&change, entry->key, &ended.base);
 		TRY(change_commit(server, &change, NULL, NULL, err));
 	}

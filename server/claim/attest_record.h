@@ -14,7 +14,10 @@
 struct rpc_call;
 struct server;
 
-enum { ATTEST_RECORDS_MAX = 256 }; /* per node; the record goes with the node */
+enum {
+	ATTEST_RECORDS_MAX = 256, /* per node; the record goes with the node */
+	ATTEST_MACHINES_MAX = 16, /* that one is proof about */
+};
 
 /** "NAME: reason", for the record. STATUS_INVALID_ARGUMENT names @field when @reason is missing, no text or
  * too long. */
@@ -65,14 +68,16 @@ enum status attest_free_claim(const struct attest_said *said, change_done_fn *fr
  * called whenever the claim is driven. True: it was freed; @freed as above. */
 bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed);
 
-/** Was it attested, since the last restore, that @node has released @volume? */
-bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
+/** Was it attested, since the last restore, that @machine, which is or was @node_id, has released @volume? An
+ * attestation is about the machines that the server knew when it was given. */
+bool attest_is_proof(struct server *server, const char *node_id, const char *machine,
+		     const struct volume *volume);
 
-/** @node_id has connected in @boot_id, so it was not gone. Ends the attestations that cover what it releases
- * later, of that boot, and those that replace its report in this epoch, unless a former machine of the name
- * still has to report. STATUS_UNAVAILABLE and others of change_commit(). */
-enum status attest_disprove(struct server *server, const char *node_id, const char *boot_id,
-			    struct error *err);
+/** @machine has connected as @node_id in @boot_id, accepted or not, so it was not gone. Ends the attestations
+ * about later releases of that boot, and takes the machine out of those that replace a report.
+ * STATUS_UNAVAILABLE and others of change_commit(). */
+enum status attest_disprove(struct server *server, const char *node_id, const char *machine,
+			    const char *boot_id, struct error *err);
 
 /** Must the record be kept at any age, because its node has not reported yet? */
 bool attest_is_needed(struct server *server, const Holdfast__V1__Attestation *record);

@@ -672,11 +672,6 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return status;
 	/* also a volume that it has already: after a restore it may be another's */
 	TRY(grant_check_past(server, asked.volume, same, err));
-	/* also if others' grants need not wait for it: its report may be older than the grant, and end it */
-	if (node->is_unreported)
-		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "node %s has not yet reported what it holds; it gets no claim before that",
-				 who.name);
 	TRY(alloc_options_check(&server->state, asked.alloc, asked.volume_name, err));
 	if (!same)
 		return grant(server, call, &asked, alloc, err);

@@ -967,11 +967,11 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	TRY(check_hello(session, hello, err));
 	TRY(history_check(session, hello, err)); /* the marks of a machine that is refused count, too */
 	if (is_known) {
+		TRY(attest_disprove(session->server, node->id, hello->machine, hello->boot_id, err));
 		TRY(check_machine(session, node, hello, err));
 		node_note_heard(node); /* it runs, also if it is refused below */
 		TRY(check_rival(session, node, hello->boot_id, err));
 		TRY(check_boot(session, node, hello, err));
-		TRY(attest_disprove(session->server, node->id, hello->boot_id, err));
 	}
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
 	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);

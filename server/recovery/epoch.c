@@ -68,18 +68,18 @@ static enum status check_missing(struct server *server, const struct volume *vol
 			 volume->id, n, n == 1 ? " that was" : "s that were", state_epoch(&server->state));
 }
 
-/* Returns the first name of the storage of @volume without an attestation that @node does not hold it; NULL:
- * each name has one. */
-static const struct volume *find_unattested(struct server *server, const struct node_entry *node,
+/* Returns the first name of the storage of @volume without an attestation that @machine, as @node_id, does
+ * not hold it; NULL: each name has one. */
+static const struct volume *find_unattested(struct server *server, const char *node_id, const char *machine,
 					    const struct volume *volume)
 {
 	const struct volume_entry *entry = state_volume(&server->state, volume->namespace, volume->id);
 	struct volume_entry *other = NULL;
 
-	if (!attest_is_proof(server, node, volume))
+	if (!attest_is_proof(server, node_id, machine, volume))
 		return volume;
 	while (entry && (other = storage_next_other(entry, other)))
-		if (!attest_is_proof(server, node, &other->volume))
+		if (!attest_is_proof(server, node_id, machine, &other->volume))
 			return &other->volume;
 	return NULL;
 }
@@ -91,8 +91,10 @@ static enum status check_replaced(struct server *server, const struct volume *vo
 
 	while ((entry = replaced_next(server, entry))) {
 		const Holdfast__V1__ReplacedMachine *replaced = (const void *)entry->record.message;
-		const struct node_entry *node = state_node(&server->state, replaced->node_id);
-		const struct volume *missing = node ? find_unattested(server, node, volume) : volume;
+		const struct volume *missing =
+			state_node(&server->state, replaced->node_id)
+				? find_unattested(server, replaced->node_id, replaced->machine, volume)
+				: volume;
 
 		if (missing)
 			return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -121,7 +123,7 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 	size_t n = 0;
 
 	LIST_FOREACH (node, &server->state.unreported, of_unreported) {
-		const struct volume *missing = find_unattested(server, node, volume);
+		const struct volume *missing = find_unattested(server, node->id, node->node.machine, volume);
 		int r;
 
 		if (!missing)

@@ -508,7 +508,7 @@ static uint64_t missing_by(const struct session *session)
 
 bool history_is_stranger(const struct session *session)
 {
-	return missing_by(session) == 0 && !replaced_has(session->server, session->node_id);
+	return missing_by(session) == 0 && !replaced_next_of(session->server, session->node_id, NULL);
 }
 
 /* Returns the present count, as far as it holds in this epoch. */

@@ -64,14 +64,18 @@ void replaced_forget(struct server *server, struct change *change)
 		change_delete_record(change, entry->key);
 }
 
-bool replaced_has(struct server *server, const char *node_id)
+struct record_entry *replaced_next_of(struct server *server, const char *node_id, struct record_entry *entry)
 {
-	struct record_entry *entry;
 	char prefix[OBJECT_KEY_SIZE];
 
 	(void)str_format(prefix, sizeof(prefix), PREFIX_REPLACED "%s/", node_id);
-	entry = records_from(&server->state.records, prefix);
-	return entry && str_starts_with(entry->key, prefix);
+	entry = entry ? records_next(entry) : records_from(&server->state.records, prefix);
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+const char *replaced_machine(const struct record_entry *entry)
+{
+	return ((const Holdfast__V1__ReplacedMachine *)(const void *)entry->record.message)->machine;
 }
 
 uint64_t replaced_count(struct server *server)

@@ -4,8 +4,8 @@
  * that were the node in the lost time, which their marks prove, and are refused as another machine. The
  * machine that is the node cannot report what they hold: they may hold volumes as a node that has not
  * reported may. One record per node and machine. It ends when the machine is the node again and reports, or
- * when an operator attests that all missing nodes are gone. An attestation about the node and a volume covers
- * these machines, too. */
+ * when an operator attests that all missing nodes are gone. An attestation about the node and a volume that
+ * is given while the record is there covers the machine, too. */
 
 #include "model/node.h"
 #include "state/change.h"
@@ -31,7 +31,11 @@ void replaced_forget(struct server *server, struct change *change);
 /** The first, or the one behind @entry; NULL: no other. Its message is a ReplacedMachine. */
 struct record_entry *replaced_next(struct server *server, struct record_entry *entry);
 
-/** Has a machine of the node given up the name, and not reported? */
-bool replaced_has(struct server *server, const char *node_id);
+/** The first one, or the one behind @entry, of the machines that gave up the name @node_id and did not
+ * report; NULL: no other. */
+struct record_entry *replaced_next_of(struct server *server, const char *node_id, struct record_entry *entry);
+
+/** Borrowed. */
+const char *replaced_machine(const struct record_entry *entry);
 
 uint64_t replaced_count(struct server *server);

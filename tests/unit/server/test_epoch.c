@@ -255,6 +255,58 @@ CLUSTER_TEST(the_report_of_another_machine_frees_nothing_of_the_first_one)
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
 }
 
+CLUSTER_TEST(a_word_about_a_former_machine_stands_for_no_report_of_the_present_one)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+	struct backup backup = {0};
+	struct error err;
+
+	replace_machine(f);
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	come_as(f, MACHINE_2, BOOT_2);
+	assert_int_equal(attest(f, "n1", NULL, "the old one is scrapped", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "node n1 may hold it");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_OK);
+}
+
+/* Its claim has left the history, so its mount is a reason to ask it. Nothing was ever restored. */
+CLUSTER_TEST(a_word_stands_for_no_report_that_is_asked_for_later)
+{
+	char id[UUID_TEXT_SIZE];
+	struct claim held, claim;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
+	for (int i = 0; i < 2 * CLAIM_HISTORY_MAX; i++) {
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-0000000001%02d", i);
+		take_claim(f, &f->n2, "db", id);
+		release_claim(f, &f->n2, id);
+	}
+	settle(f);
+	f->n1.has = &held;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_true(f->n1.welcomed && !has_reported(f, "n1"));
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_error(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE, err,
+		     "node n1 may hold it");
+}
+
 /* n1 became the second machine before the first one has reported. n2 has reported, and is to have db. */
 static void replace_unreported(struct fixture *f, struct backup *backup)
 {
@@ -329,7 +381,8 @@ CLUSTER_TEST(a_machine_in_the_place_of_another_gets_no_claim_before_it_has_repor
 	assert_int_equal(attest(f, "n1", "db", "the old one is scrapped", 0, false, NULL, NULL), STATUS_OK);
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	come_as(f, MACHINE_2, BOOT_2);
-	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err, "not yet reported");
+	assert_error(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE, err,
+		     "node n1 may hold it");
 }
 
 CLUSTER_TEST(a_replaced_machine_reports_also_with_a_longer_digest)

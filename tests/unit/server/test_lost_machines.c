@@ -184,6 +184,44 @@ TEST_ON(a_machine_that_was_given_up_unseen_is_waited_for_when_it_comes, struct l
 	assert_int_equal(history_nodes(w->f->server), nodes);
 }
 
+/* The word is true, and about the first one: nobody knew of another. */
+TEST_ON(a_word_of_before_a_machine_was_seen_stands_for_no_report_of_it, struct lost, w, lose_machine,
+	teardown_lost)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+	struct fixture *f = w->f;
+
+	restore_knowing(f, &w->backup, 1);
+	join(f, &f->n2, "n2", 1);
+	assert_int_equal(attest(f, "n1", NULL, "the first one is scrap", 0, false, NULL, NULL), STATUS_OK);
+	expect_waiting(f, 1, 0, "purge --unknown");
+	come_refused(w, MACHINE_2);
+	expect_waiting(f, 0, 1, MACHINE_2);
+	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
+	come(&f->n1, "n1", MACHINE_2, BOOT_2);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
+	report(f, &f->n1, 1, &w->alloc, &w->held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+TEST_ON(a_word_about_both_machines_of_a_node_covers_both, struct lost, w, lose_machine, teardown_lost)
+{
+	struct fixture *f = w->f;
+	struct error err;
+
+	restore_knowing(f, &w->backup, 1);
+	join(f, &f->n2, "n2", 1);
+	come_refused(w, MACHINE_2);
+	assert_int_equal(attest(f, "n1", "db", "both are scrap", 0, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_succeeds(claim_for(&f->n2, ALLOC_2, &w->held, &err), err);
+	come_refused(w, MACHINE_2); /* it is not */
+	expect_waiting(f, 0, 1, MACHINE_2);
+}
+
 /* What it shows without a proof is believed as of any node that the lost time may have had. */
 TEST_ON(a_refused_machine_of_the_lost_time_is_no_stranger_after_a_purge, struct lost, w, lose_machine,
 	teardown_lost)

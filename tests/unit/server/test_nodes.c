@@ -768,6 +768,25 @@ CLUSTER_TEST(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_on
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+/* It runs, in the boot of the word. */
+CLUSTER_TEST(a_word_is_over_when_the_former_machine_is_refused)
+{
+	struct error err;
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", "db", "it is broken", 3600000, false, NULL, NULL), STATUS_OK);
+	come_as(f, ID_2, BOOT_2);
+	assert_succeeds(identify(f, "n1", ID_2, &err), err);
+	come_as(f, ID_1, BOOT_1);
+	expect_refused_as_another(f);
+	come_as(f, ID_2, BOOT_2);
+	assert_true(f->n1.welcomed);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+}
+
 CLUSTER_TEST(a_machine_that_is_the_node_again_goes_on_in_its_boot)
 {
 	struct error err;
