@@ -204,6 +204,42 @@ static enum status check_placeholders(struct server *server, const struct rpc_ca
 	return STATUS_OK;
 }
 
+/* Has @parts the context and profile of the volume that it shares the storage of? A volume without a context
+ * may be all that the provider's id names, and another profile trusts the contents more. A node gives no id
+ * to a namespace. */
+static bool is_alike(struct server *server, const struct volume_parts *parts)
+{
+	const struct volume *volume = &parts->volume;
+	const struct volume_entry *named =
+		state_volume(&server->state, volume->namespace, parts->detail->shares);
+	const Holdfast__V1__VolumeDetail *detail = named ? volume_detail_of(server, &named->volume) : NULL;
+
+	return named && !volume_is_placeholder(&named->volume) &&
+	       str_eq(named->volume.profile, volume->profile) &&
+	       message_text_maps_eq(VOLUME_MAP(parts->detail->context), parts->detail->n_context,
+				    detail ? VOLUME_MAP(detail->context) : NULL,
+				    detail ? detail->n_context : 0);
+}
+
+/* Checks the right to use another part of the storage that @parts shares, or by another profile. */
+static enum status check_words(struct server *server, const struct rpc_call *call,
+			       const struct volume_parts *parts, struct error *err)
+{
+	const char *namespace = parts->volume.namespace;
+	enum status status;
+
+	if (parts->detail->shares[0] == '\0' || is_alike(server, parts))
+		return STATUS_OK;
+	status = access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err);
+	if (status != STATUS_OK)
+		(void)error_prefix(
+			err,
+			"shares: context and profile are not those of volume %s, which a second name "
+			"of its storage has without this right",
+			parts->detail->shares);
+	return status;
+}
+
 /* Is it the storage that the volume has already? */
 static bool is_unchanged(const struct volume_entry *entry, const struct storage_id *id)
 {
@@ -232,6 +268,8 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 		status = check_adopt(server, call, volume->namespace, NULL, field_of(volume), err);
 	if (status == STATUS_OK)
 		status = check_storage(server, call, volume, shares, &id, err);
+	if (status == STATUS_OK)
+		status = check_words(server, call, parts, err);
 	if (status == STATUS_OK)
 		status = check_provider_id(server, call, volume, &id, err);
 	if (status == STATUS_OK)

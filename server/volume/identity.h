@@ -6,7 +6,9 @@
  * needs the right to adopt (csi-adopt-volume) in that namespace. The refusal is the same whether another
  * namespace has the id or no record does. An id that another namespace has needs the right there as well.
  *
- * One storage has one volume, or several that declare it (`shares`) and have one claim table. */
+ * One storage has one volume, or several that declare it (`shares`) and have one claim table. A second name
+ * whose context or profile is another one than the first one's needs the right to adopt: plugins mount by
+ * context. */
 
 #include "access/access.h"
 #include "base/error.h"

@@ -240,6 +240,48 @@ CASE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt)
 	       STATUS_PERMISSION_DENIED);
 }
 
+/* Plugins mount by context: with less of it the volume may be all that the id names. */
+CASE(a_second_name_reaches_no_more_than_the_first_one_without_the_right_to_adopt)
+{
+	static const char *const others[] = {
+		NFS ",\"externalId\":\"vol-1\",\"shares\":\"made\",\"context\":{\"share\":\"/a\"}",
+		NFS ",\"externalId\":\"nfs\",\"shares\":\"part\"",
+		"\"type\":\"NATIVE\",\"profile\":\"trusted\"," CAPABILITIES
+		",\"source\":{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"},\"shares\":\"disk\"",
+	};
+	cleanup(caller_release) struct caller_client b;
+	char json[1024];
+
+	must(f, "Create", "{\"volume\":{" IN("b", "made") NFS "}}", "vol-1");
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "part") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}",
+	     NULL);
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "disk") NATIVE_HEAD
+	     "\"source\":{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"}}}",
+	     NULL);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "second") NFS
+	       ",\"externalId\":\"vol-1\",\"shares\":\"made\",\"context\":{\"made\":\"vol-1\"}}}",
+	       STATUS_OK);
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "same") NFS
+	       ",\"externalId\":\"nfs\",\"shares\":\"part\",\"context\":{\"share\":\"/b\"}}}",
+	       STATUS_OK);
+	expect(&b, "Volumes.Register", /* later, either */
+	       "{\"volume\":{" IN("b", "second") NFS
+	       ",\"externalId\":\"vol-1\",\"context\":{\"share\":\"/a\"}}}",
+	       STATUS_PERMISSION_DENIED);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		(void)str_format(json, sizeof(json), "{\"volume\":{" IN("b", "more") "%s}}", others[i]);
+		expect(&b, "Volumes.Register", json, STATUS_PERMISSION_DENIED);
+	}
+	caller_release(&b);
+	caller_with(f, ADOPTS, &b);
+	expect(&b, "Volumes.Register", json, STATUS_OK);
+}
+
 CASE(a_list_of_the_providers_volumes_has_those_that_the_caller_may_see)
 {
 	static const char list[] = "{\"pluginId\":\"nfs\",\"nextToken\":\"more\"}";
