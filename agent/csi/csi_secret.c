@@ -55,7 +55,9 @@ static char usual(char c)
 {
 	if (c == '-')
 		return '+';
-	return c == '_' ? (char)'/' : c;
+	if (c == '_')
+		return '/';
+	return c;
 }
 
 /* Bytes of the base64 of @secret at @text, or 0. It is in base64 behind @shift bytes of something else, as in

@@ -110,15 +110,18 @@ static void *look_run(void *userdata)
 static int look_start(struct path_probe *probe)
 {
 	struct path_probes *probes = probe->probes;
-	struct look *look = calloc(1, sizeof(*look));
-	pthread_t thread;
-	int r;
+	struct look *look;
+	pthread_t thread = 0;
+	int r = -EMFILE;
 
+	assert(probe->group);
+	look = calloc(1, sizeof(*look));
 	if (!look)
 		return -ENOMEM;
 	(void)str_copy(look->path, sizeof(look->path), probe->path);
 	look->wake_fd = fcntl(probes->wake_fd, F_DUPFD_CLOEXEC, 3);
-	r = look->wake_fd < 0 ? -errno : thread_start(STACK_SIZE, look_run, look, &thread);
+	if (look->wake_fd >= 0)
+		r = thread_start(STACK_SIZE, look_run, look, &thread);
 	if (r < 0) {
 		close_fdp(&look->wake_fd);
 		free(look);
