@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In texts for readers who may not see the volume that has the storage, too. */
+#define FOREIGN_VOLUME "a volume of another namespace"
+
 struct admission {
 	const char *volume_id;		   /* as asked for, for messages */
 	const struct volume *volume;	   /* NULL: no such volume */

@@ -3,8 +3,10 @@
 
 #include "server.h"
 
+#include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
+#include "access/foreign.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -79,8 +81,46 @@ static enum status list_claims(struct server *server, const struct node_entry *n
 	return STATUS_OK;
 }
 
-static enum status refuse(enum fence_verdict verdict, const struct volume_entry *volume,
-			  const struct node_entry *node, const struct claim *claim, struct error *err)
+/* The detach takes claims of any namespace: the caller needs the right to attest in each of them. */
+static enum status check_rights(struct server *server, const struct rpc_call *call,
+				const struct node_entry *node, const struct volume_entry *volume,
+				struct error *err)
+{
+	const struct claim_entry *entry;
+	char name[FOREIGN_NAME_SIZE];
+
+	LIST_FOREACH (entry, &node->claims, of_node)
+		if (is_held(entry, volume) && !str_eq(entry->claim.namespace, volume->namespace) &&
+		    access_check(server, call, ACCESS_VOLUME_ATTEST, entry->claim.namespace, NULL) !=
+			    STATUS_OK)
+			return error_set(
+				err, STATUS_PERMISSION_DENIED, 0,
+				"a detach of volume %s from node %s would take %s from it, too, "
+				"which the provider knows by the same id: it needs the capability "
+				"'csi-attest-volume' in that namespace",
+				volume->id, node->id,
+				foreign_name(server, call, volume->namespace, &entry->volume->volume, name));
+	return STATUS_OK;
+}
+
+static enum status refuse_working(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *volume, const struct node_entry *node,
+				  const struct claim *claim, struct error *err)
+{
+	if (!foreign_shows_claims(server, call, volume->namespace, claim->namespace))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "work of " FOREIGN_VOLUME " on node %s may continue with volume %s, and "
+				 "would lose it; it is stopped in that namespace first",
+				 node->id, volume->id);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "allocation %s on node %s may continue with volume %s, and would lose it; stop it "
+			 "first: holdfast alloc stop %s",
+			 claim->allocation_id, node->id, volume->id, claim->allocation_id);
+}
+
+static enum status refuse(struct server *server, const struct rpc_call *call, enum fence_verdict verdict,
+			  const struct volume_entry *volume, const struct node_entry *node,
+			  const struct claim *claim, struct error *err)
 {
 	switch (verdict) {
 	case FENCE_POSSIBLE:
@@ -98,11 +138,7 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 			"for nodes that cannot answer. Without it: holdfast volume detach %s %s%s%s",
 			node->id, volume->id, volume->id, node->id, NAMESPACE_OPTION(volume->namespace));
 	case FENCE_WORK_CONTINUES:
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"allocation %s on node %s may continue with volume %s, and would lose it; stop it "
-			"first: holdfast alloc stop %s",
-			claim->allocation_id, node->id, volume->id, claim->allocation_id);
+		return refuse_working(server, call, volume, node, claim, err);
 	case FENCE_NOT_ATTACHED:
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s was not attached to node %s by a controller of plugin %s, so no "
@@ -122,13 +158,20 @@ static enum status refuse(enum fence_verdict verdict, const struct volume_entry 
 
 /* Refuses if the detach would take the device of another node's claim, which the provider knows by the same
  * id. */
-static enum status check_others(const struct volume_entry *volume, const struct fence_claim *claims, size_t n,
+static enum status check_others(struct server *server, const struct rpc_call *call,
+				const struct volume_entry *volume, const struct fence_claim *claims, size_t n,
 				struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = claims[i].claim;
 		const struct claim *other = claims_find_other_holder(volume, claim);
 
+		if (other && !foreign_shows_claims(server, call, volume->namespace, other->namespace))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "node %s holds " FOREIGN_VOLUME ", and the provider knows it by the "
+					 "ids of volume %s and node %s, or may, so a detach would take it "
+					 "from node %s",
+					 other->node_id, volume->id, claim->node_id, other->node_id);
 		if (other)
 			return error_set(
 				err, STATUS_FAILED_PRECONDITION, 0,
@@ -144,8 +187,9 @@ static enum status check_others(const struct volume_entry *volume, const struct 
 	return STATUS_OK;
 }
 
-static enum status check_claims(struct server *server, const struct node_entry *node,
-				const struct volume_entry *volume, struct error *err)
+static enum status check_claims(struct server *server, const struct rpc_call *call,
+				const struct node_entry *node, const struct volume_entry *volume,
+				struct error *err)
 {
 	cleanup_free struct fence_claim *claims = NULL;
 	const struct fence_facts facts = {.node_is_connected = node_is_connected(node),
@@ -159,8 +203,8 @@ static enum status check_claims(struct server *server, const struct node_entry *
 	TRY(list_claims(server, node, volume, &claims, &n, err));
 	verdict = release_may_fence(claims, n, &facts, &index);
 	if (verdict != FENCE_POSSIBLE)
-		return refuse(verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
-	TRY(check_others(volume, claims, n, err));
+		return refuse(server, call, verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
+	TRY(check_others(server, call, volume, claims, n, err));
 	/* to CSI, no node means all nodes */
 	if (!plugin_detach_args(&server->state, claims[0].claim, &args))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -177,7 +221,8 @@ enum status fence_check(struct server *server, const struct rpc_call *call, stru
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 
 	TRY(attest_detail(server, call, "fence_reason", reason, detail, err));
-	return check_claims(server, node, volume, err);
+	TRY(check_rights(server, call, node, volume, err));
+	return check_claims(server, call, node, volume, err);
 }
 
 bool fence_is_possible(struct server *server, const struct claim_entry *entry)
@@ -296,7 +341,7 @@ static bool is_fence_wanted(struct server *server, void *userdata)
 	struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
 	struct node_entry *node = state_node(&server->state, fence->node_id);
 
-	return volume && node && check_claims(server, node, volume, NULL) == STATUS_OK;
+	return volume && node && check_claims(server, fence->call, node, volume, NULL) == STATUS_OK;
 }
 
 static void refuse_fence(struct server *server, const struct fence *fence, const struct error *err)
@@ -376,13 +421,19 @@ static void on_noted(struct server *server, void *userdata)
 		refuse_fence(server, fence, &err);
 }
 
-static enum status note_one(struct server *server, const struct claim_entry *entry, struct error *err)
+/* @is_named: the volume is on record as fenced. */
+static enum status note_one(struct server *server, const struct fence *fence, const struct claim_entry *entry,
+			    bool is_named, struct error *err)
 {
 	const struct claim_event asked = {.type = CLAIM_EVENT_FENCE_ASKED, .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[VOLUME_OBJECT_SIZE];
 	struct claim after;
 
 	TRY(claims_step(&change, entry, &asked, &after, err));
+	if (!is_named)
+		audit_write(server, &change, fence->call, DETACH,
+			    volume_object(&entry->volume->volume, object), fence->detail);
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
@@ -391,6 +442,7 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 {
 	cleanup_free struct fence *fence = calloc(1, sizeof(*fence));
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
+	const struct volume_entry *named = volume;
 	char object[VOLUME_OBJECT_SIZE];
 	struct claim_entry *entry;
 	enum status status;
@@ -407,7 +459,9 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 		if (status != STATUS_OK || !is_held(entry, volume))
 			continue;
 		(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);
-		status = note_one(server, entry, err);
+		status = note_one(server, fence, entry, entry->volume == named || entry->volume == volume,
+				  err);
+		named = entry->volume;
 	}
 	if (status != STATUS_OK)
 		return status;

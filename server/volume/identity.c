@@ -5,31 +5,17 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/foreign.h"
 #include "base/str.h"
 #include "state/storage_index.h"
 #include "volume/store.h"
 
 #include <string.h>
 
-enum { NAME_SIZE = sizeof("volume  in namespace ") + VOLUME_ID_MAX + NAMESPACE_MAX };
-
 static bool may(struct server *server, const struct rpc_call *call, enum access_right right,
 		const char *namespace)
 {
 	return access_check(server, call, right, namespace, NULL) == STATUS_OK;
-}
-
-/* Names a volume for messages of namespace @own; without its name for callers that may not see it, and for
- * the server itself, which stores them for readers there. */
-static const char *name_of(struct server *server, const struct rpc_call *call, const char *own,
-			   const struct volume *volume, char ret[static NAME_SIZE])
-{
-	if (str_eq(volume->namespace, own) ||
-	    (call && may(server, call, ACCESS_VOLUME_LIST, volume->namespace)))
-		(void)str_format(ret, NAME_SIZE, "volume %s in namespace %s", volume->id, volume->namespace);
-	else
-		(void)str_copy(ret, NAME_SIZE, "a volume of another namespace");
-	return ret;
 }
 
 /* The field that names the storage. */
@@ -73,15 +59,15 @@ static enum status refuse_taken(struct server *server, const struct rpc_call *ca
 				struct error *err)
 {
 	bool is_near = str_eq(other->namespace, volume->namespace);
-	char name[NAME_SIZE];
+	char name[FOREIGN_NAME_SIZE];
 
-	return error_set(err, STATUS_ALREADY_EXISTS, 0,
-			 "%s: this storage is in use by %s, and two names of one storage would get two "
-			 "writers; use that volume%s%s%s",
-			 field_of(volume), name_of(server, call, volume->namespace, &other->volume, name),
-			 is_near ? ", or register a second name that has one claim table with it: shares = \""
-				 : "",
-			 is_near ? other->id : "", is_near ? "\"" : "");
+	return error_set(
+		err, STATUS_ALREADY_EXISTS, 0,
+		"%s: this storage is in use by %s, and two names of one storage would get two "
+		"writers; use that volume%s%s%s",
+		field_of(volume), foreign_name(server, call, volume->namespace, &other->volume, name),
+		is_near ? ", or register a second name that has one claim table with it: shares = \"" : "",
+		is_near ? other->id : "", is_near ? "\"" : "");
 }
 
 static enum status refuse_deleting(const struct volume *volume, struct error *err)
@@ -189,7 +175,7 @@ static enum status check_placeholders(struct server *server, const struct rpc_ca
 {
 	struct volume_entry *other =
 		state_epoch(&server->state) > 0 ? state_volume_from(&server->state, "", "") : NULL;
-	char name[NAME_SIZE];
+	char name[FOREIGN_NAME_SIZE];
 
 	for (; other; other = state_volume_next(other))
 		if (may_be(other, volume) && !is_itself(other, volume))
@@ -198,7 +184,7 @@ static enum status check_placeholders(struct server *server, const struct rpc_ca
 				"%s: %s is known %sfrom a node's report and may be this storage; %swait "
 				"until its claims are released",
 				field_of(volume),
-				name_of(server, call, volume->namespace, &other->volume, name),
+				foreign_name(server, call, volume->namespace, &other->volume, name),
 				volume_is_placeholder(&other->volume) ? "only " : "with a claim ",
 				volume_is_placeholder(&other->volume) ? "register that one first, or " : "");
 	return STATUS_OK;
@@ -349,7 +335,7 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 {
 	const struct storage_id all = storage_of_provider(&entry->storage);
 	struct volume_entry *at = storage_first(&server->state, &all);
-	char name[NAME_SIZE];
+	char name[FOREIGN_NAME_SIZE];
 
 	for (; at; at = storage_next(&server->state, &all, at))
 		if (at != entry)
@@ -358,7 +344,7 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 				"volume %s: %s has the same id at the provider, which deletes only "
 				"by that id; forget this one with holdfast volume deregister %s%s%s, or "
 				"the other one first",
-				entry->id, name_of(server, call, entry->namespace, &at->volume, name),
+				entry->id, foreign_name(server, call, entry->namespace, &at->volume, name),
 				entry->id, NAMESPACE_OPTION(entry->namespace));
 	return STATUS_OK;
 }

@@ -1860,3 +1860,99 @@ CLUSTER_TEST(an_order_to_release_proves_nothing_for_an_adopted_claim)
 	assert_string_equal(f->n1.last_release, INVENTED);
 	assert_false(f->n1.last_release_has_ticket);
 }
+
+/* --- two namespaces, one id at the provider --- */
+
+#define POLICY_OF_BLUE                                                                             \
+	"{\"policy\":{\"name\":\"t\",\"plugin\":\"read\",\"namespaces\":[{\"namespace\":\"blue\"," \
+	"\"policy\":\"write\",\"capabilities\":[\"csi-attest-volume\"]}%s]}}"
+#define ALSO(level) ",{\"namespace\":\"default\"," level "}"
+#define FENCE_OTHER                                                                   \
+	"{\"id\":\"other\",\"namespace\":\"blue\",\"nodeId\":\"n1\",\"fenceReason\":" \
+	"\"mine\"}"
+
+static char *make_tenant_of_blue(struct fixture *f)
+{
+	char policy[512];
+
+	(void)str_format(policy, sizeof(policy), POLICY_OF_BLUE, "");
+	operator_does(f, "Operator.PutPolicy", policy);
+	return make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"t\"]}");
+}
+
+static void give_in_default(struct fixture *f, const char *also)
+{
+	char policy[512];
+
+	(void)str_format(policy, sizeof(policy), POLICY_OF_BLUE, also);
+	operator_does(f, "Operator.PutPolicy", policy);
+}
+
+static void expect_no_ids(const char *text, const struct claim *claim)
+{
+	assert_msg(!strstr(text, "default") && !strstr(text, "volume db") && !strstr(text, ALLOC_1) &&
+			   !strstr(text, claim->id),
+		   "%s", text);
+}
+
+static void register_share(struct fixture *f)
+{
+	operator_does(f, "Volumes.Register",
+		      "{\"volume\":{\"id\":\"other\",\"namespace\":\"blue\",\"type\":\"CSI\",\"pluginId\":"
+		      "\"" CSI_PLUGIN "\",\"externalId\":\"vol-db\",\"context\":{\"zone\":\"z2\"},"
+		      "\"requestedCapabilities\":[" MODE "]}}");
+}
+
+TEST_ON(a_fence_needs_the_right_in_each_namespace_whose_claim_it_takes, struct fixture, f, setup_acl,
+	teardown)
+{
+	struct claim claim;
+	struct error err;
+	char *secret;
+
+	connect_csi(f);
+	register_csi(f, "db");
+	register_share(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	lose(f, &f->n1);
+	claim = claim_of(f, ALLOC_1);
+	secret = make_tenant_of_blue(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_error(tenant_asks(f, secret, "Volumes.Detach", FENCE_OTHER, &err), STATUS_PERMISSION_DENIED,
+		     err, "a volume of another namespace");
+	expect_no_ids(err.msg, &claim);
+	give_in_default(f, ALSO("\"policy\":\"read\""));
+	assert_error(tenant_asks(f, secret, "Volumes.Detach", FENCE_OTHER, &err), STATUS_PERMISSION_DENIED,
+		     err, "volume db in namespace default");
+	assert_false(claim_of(f, ALLOC_1).fence_asked);
+	give_in_default(f, ALSO("\"capabilities\":[\"csi-attest-volume\"]"));
+	assert_succeeds(tenant_asks(f, secret, "Volumes.Detach", FENCE_OTHER, &err), err);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	settle(f);
+	assert_int_equal(n_events(f, "volume default/db", "Volumes.Detach", "mine"), 1);
+	assert_int_equal(n_events(f, "volume blue/other", "Volumes.Detach", "mine"), 1);
+	free(secret);
+}
+
+TEST_ON(a_refused_fence_names_no_work_of_another_namespace, struct fixture, f, setup_acl, teardown)
+{
+	struct claim claim;
+	struct error err;
+	char *secret;
+
+	connect_csi(f);
+	register_csi(f, "db");
+	register_share(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	lose(f, &f->n1);
+	claim = claim_of(f, ALLOC_1);
+	secret = make_tenant_of_blue(f);
+	give_in_default(f, ALSO("\"capabilities\":[\"csi-attest-volume\"]"));
+	assert_error(tenant_asks(f, secret, "Volumes.Detach", FENCE_OTHER, &err), STATUS_FAILED_PRECONDITION,
+		     err, "work of a volume of another namespace");
+	expect_no_ids(err.msg, &claim);
+	give_in_default(f, ALSO("\"policy\":\"read\",\"capabilities\":[\"csi-attest-volume\"]"));
+	assert_error(tenant_asks(f, secret, "Volumes.Detach", FENCE_OTHER, &err), STATUS_FAILED_PRECONDITION,
+		     err, "holdfast alloc stop " ALLOC_1);
+	free(secret);
+}
