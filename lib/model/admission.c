@@ -178,6 +178,11 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 	char why[EXPLAIN_SIZE];
 	bool is_other;
 
+	if (blocker && !str_eq(blocker->namespace, in->volume->namespace))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s is not free for %s (%s): " FOREIGN_VOLUME " holds its storage",
+				 in->volume_id, claim_mode_name(volume_request_mode(request)),
+				 access_mode_name(request->access_mode));
 	if (blocker && blocker->attachment_mode != request->attachment_mode)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "volume %s is attached as %s by allocation %s; %s was asked for",
@@ -197,8 +202,7 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: access mode %s does not allow writing; set read_only = true",
 				 in->volume_id, access_mode_name(request->access_mode));
-	is_other = !str_eq(blocker->volume_id, in->volume->id) ||
-		   !str_eq(blocker->namespace, in->volume->namespace);
+	is_other = !str_eq(blocker->volume_id, in->volume->id);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s is not free for %s (%s): %s%s%s%s",
 			 in->volume_id, claim_mode_name(volume_request_mode(request)),
 			 access_mode_name(request->access_mode), is_other ? "its storage is volume " : "",

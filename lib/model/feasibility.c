@@ -287,6 +287,12 @@ static enum obstacle check_claims(const struct feasibility *in, const struct wan
 	if (admission_has_room(volume_request_capability(request), volume_request_mode(request), in->node_id,
 			       wanted->claims, wanted->n_claims, &blocker))
 		return OBSTACLE_NONE;
+	if (blocker && !str_eq(blocker->namespace, wanted->volume->namespace))
+		return found(OBSTACLE_CLAIMED, ret,
+			     "volume %s is not free for %s (%s) on node %s: " FOREIGN_VOLUME
+			     " holds its storage",
+			     wanted->volume->id, claim_mode_name(volume_request_mode(request)),
+			     access_mode_name(request->access_mode), in->node_id);
 	if (blocker && blocker->attachment_mode != request->attachment_mode)
 		return found(OBSTACLE_CLAIMED, ret,
 			     "volume %s is attached as %s by allocation %s; %s was asked for",

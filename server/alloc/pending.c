@@ -719,12 +719,19 @@ static struct obstruction find_before(struct server *server, const struct alloc 
 	return at;
 }
 
-static void claim_text(struct server *server, const struct claim *claim,
-		       char ret[static ALLOC_DESCRIPTION_MAX + 1])
+static void claim_text(struct server *server, const struct alloc *alloc, const char *volume_id,
+		       const struct claim *claim, char ret[static ALLOC_DESCRIPTION_MAX + 1])
 {
 	struct holder holder = claim_holder(server, claim);
 	char why[EXPLAIN_SIZE];
 
+	if (!str_eq(claim->namespace, alloc->namespace)) {
+		(void)snprintf(ret, ALLOC_DESCRIPTION_MAX + 1,
+			       "waits for volume %s, whose storage " FOREIGN_VOLUME
+			       " holds; holdfast volume status %s%s%s --why",
+			       volume_id, volume_id, NAMESPACE_OPTION(alloc->namespace));
+		return;
+	}
 	(void)snprintf(ret, ALLOC_DESCRIPTION_MAX + 1, "waits for volume %s, %s", claim->volume_id,
 		       explain_claim(claim, &holder, clock_realtime_ms(), why));
 }
@@ -745,7 +752,7 @@ const char *pending_text(struct server *server, const struct alloc *alloc,
 	struct error err = {.msg = "it is scheduled now"};
 
 	if (claim) {
-		claim_text(server, claim, ret);
+		claim_text(server, alloc, volume_id, claim, ret);
 		return ret;
 	}
 	if (before.other) {

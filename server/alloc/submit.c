@@ -283,7 +283,7 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server)
 {
-	cleanup(refusal_release) struct refusal refusal = {0};
+	cleanup(refusal_release) struct refusal refusal = {.call = call};
 	struct error err;
 
 	if (handle_run(server, call, (const Holdfast__V1__RunAllocationRequest *)request, &refusal, &err) !=

@@ -30,10 +30,22 @@ enum {
 	AGAIN_BURST = 8,
 };
 
+/* Describes the holder to readers of namespace @own (NULL: of all). */
+static const char *describe_holder(const struct claim *claim, const char *own, char ret[static HOLDER_SIZE])
+{
+	if (own && !str_eq(claim->namespace, own))
+		(void)str_copy(ret, HOLDER_SIZE, FOREIGN_VOLUME);
+	else
+		(void)str_format(ret, HOLDER_SIZE, "allocation %s (generation %" PRIu64 ")",
+				 claim->allocation_id, claim->generation);
+	return ret;
+}
+
 /* Describes the other holder of the volume, newest first; empty: no other holder. */
-static const char *other_holder(const struct volume_entry *volume, const struct claim *but,
+static const char *other_holder(const struct volume_entry *volume, const struct claim *but, const char *own,
 				char ret[static HOLDER_SIZE])
 {
+	char name[HOLDER_SIZE];
 	const struct claim_entry *entry;
 
 	ret[0] = '\0';
@@ -42,9 +54,8 @@ static const char *other_holder(const struct volume_entry *volume, const struct 
 
 		if (!claim_is_live(claim) || str_eq(claim->id, but->id))
 			continue;
-		(void)str_format(ret, HOLDER_SIZE,
-				 ", and node %s holds it for allocation %s (generation %" PRIu64 ")",
-				 claim->node_id, claim->allocation_id, claim->generation);
+		(void)str_format(ret, HOLDER_SIZE, ", and node %s holds it for %s", claim->node_id,
+				 describe_holder(claim, own, name));
 		break;
 	}
 	return ret;
@@ -65,7 +76,7 @@ static bool was_freed(const struct volume_entry *volume)
 enum status held_twice_check(const struct volume_entry *volume, struct error *err)
 {
 	const struct claim_entry *entry = NULL;
-	char other[HOLDER_SIZE];
+	char name[HOLDER_SIZE], other[HOLDER_SIZE];
 
 	if (!was_freed(volume))
 		return STATUS_OK;
@@ -74,13 +85,13 @@ enum status held_twice_check(const struct volume_entry *volume, struct error *er
 			break;
 	assert(entry); /* it is counted */
 	return error_set(err, STATUS_UNAVAILABLE, 0,
-			 "volume %s is held twice: node %s has it mounted for allocation %s by claim %s, "
-			 "generation %" PRIu64
-			 ", which was freed%s. Nothing is granted before node %s has released it, as it is "
+			 "volume %s is held twice: node %s has it mounted for %s by a claim "
+			 "which was freed%s. Nothing is granted before node %s has released it, as it is "
 			 "ordered to, is fenced, rebooted or attested: holdfast volume status %s%s%s --why",
-			 volume->volume.id, entry->claim.node_id, entry->claim.allocation_id, entry->claim.id,
-			 entry->claim.generation, other_holder(volume, &entry->claim, other),
-			 entry->claim.node_id, volume->volume.id, NAMESPACE_OPTION(volume->namespace));
+			 volume->volume.id, entry->claim.node_id,
+			 describe_holder(&entry->claim, volume->namespace, name),
+			 other_holder(volume, &entry->claim, volume->namespace, other), entry->claim.node_id,
+			 volume->volume.id, NAMESPACE_OPTION(volume->namespace));
 }
 
 static const struct claim_entry *find_rival(const struct claim_entry *own)
@@ -97,12 +108,14 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 }
 
 /* Returns the command that ends @entry. If the server does not know its work, or has it at another node, the
- * command shows the node: a stop would end the work of the other one. */
-static const char *end_command(const struct claim_entry *entry, char ret[static COMMAND_SIZE])
+ * command shows the node: a stop would end the work of the other one. So it does if it is not of namespace
+ * @own. */
+static const char *end_command(const struct claim_entry *entry, const char *own,
+			       char ret[static COMMAND_SIZE])
 {
 	const struct claim *claim = &entry->claim;
 
-	if (state_alloc_of(&entry->server->state, claim))
+	if (str_eq(claim->namespace, own) && state_alloc_of(&entry->server->state, claim))
 		(void)str_join(ret, COMMAND_SIZE, "holdfast alloc stop ", claim->allocation_id);
 	else
 		(void)str_join(ret, COMMAND_SIZE, "holdfast node status ", claim->node_id);
@@ -114,21 +127,21 @@ enum status held_twice_check_repeat(const struct claim_entry *entry, struct erro
 {
 	const struct claim_entry *other = find_rival(entry);
 	const struct claim *claim = &entry->claim;
-	char command[COMMAND_SIZE], other_command[COMMAND_SIZE];
+	char command[COMMAND_SIZE], other_command[COMMAND_SIZE], name[HOLDER_SIZE], other_name[HOLDER_SIZE];
 
 	if (!other)
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_UNAVAILABLE, 0,
-		"volume %s is held twice: node %s for allocation %s (generation %" PRIu64
-		"), and node %s for allocation %s (generation %" PRIu64
-		"), though %s allows one of them. Both are kept, and neither is granted again before "
+		"volume %s is held twice: node %s for %s, and node %s for %s, though %s allows one of them. "
+		"Both are kept, and neither is granted again before "
 		"the other is released: see which of them works, holdfast volume status %s%s%s --why, "
 		"then end the other: %s, or %s",
-		claim->volume_id, claim->node_id, claim->allocation_id, claim->generation,
-		other->claim.node_id, other->claim.allocation_id, other->claim.generation,
+		claim->volume_id, claim->node_id, describe_holder(claim, claim->namespace, name),
+		other->claim.node_id, describe_holder(&other->claim, claim->namespace, other_name),
 		access_mode_name(claim->access_mode), claim->volume_id, NAMESPACE_OPTION(claim->namespace),
-		end_command(entry, command), end_command(other, other_command));
+		end_command(entry, claim->namespace, command),
+		end_command(other, claim->namespace, other_command));
 }
 
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err)
@@ -168,7 +181,7 @@ static void describe(const struct claim_entry *entry, char ret[static WHAT_SIZE]
 			 "node %s has volume %s mounted for allocation %s by claim %s, generation %" PRIu64
 			 ", which was freed by evidence %s%s",
 			 claim->node_id, claim->volume_id, claim->allocation_id, claim->id, claim->generation,
-			 evidence_name(claim->evidence), other_holder(entry->volume, claim, other));
+			 evidence_name(claim->evidence), other_holder(entry->volume, claim, NULL, other));
 }
 
 enum status held_twice_take(struct session *session, const char *claim_id, struct error *err)
@@ -238,6 +251,7 @@ enum status held_twice_admit(struct server *server, const struct claim *claim, s
 	struct volume_entry *volume = state_volume(&server->state, claim->namespace, claim->volume_id);
 	const struct claim *blocker;
 	struct claim_entry *entry;
+	char name[HOLDER_SIZE];
 
 	if (!alloc || !alloc_asks_for(&alloc->alloc, claim))
 		return error_set(err, STATUS_NOT_FOUND, 0,
@@ -256,8 +270,8 @@ enum status held_twice_admit(struct server *server, const struct claim *claim, s
 		    !admission_has_room(claim_capability(claim), claim->mode, claim->node_id, &held, 1,
 					&blocker))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-					 "volume %s: node %s holds it for allocation %s", claim->volume_id,
-					 held->node_id, held->allocation_id);
+					 "volume %s: node %s holds it for %s", claim->volume_id,
+					 held->node_id, describe_holder(held, claim->namespace, name));
 	}
 	return STATUS_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "access/answer.h"
 #include "access/audit.h"
+#include "access/foreign.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -105,7 +106,8 @@ static void add_blockers_of(struct refusal *refusal, struct server *server, cons
 
 		if (refusal->details && refusal->details->n_claims == REFUSAL_CLAIMS_MAX)
 			return;
-		if (!claim_is_live(claim))
+		if (!claim_is_live(claim) ||
+		    !foreign_shows_claims(server, refusal->call, alloc->namespace, claim->namespace))
 			continue;
 		/* one that the allocation had is in its own way once its release has begun */
 		if ((str_eq(claim->allocation_id, alloc->id) && claim->state >= CLAIM_UNPUBLISHING) ||
@@ -154,7 +156,7 @@ void refusal_reply_claim(struct server *server, struct rpc_call *call, const cha
 			 const struct log_ctx *about, const struct alloc *alloc, const char *volume_name,
 			 const char *node_id, const struct error *err)
 {
-	cleanup(refusal_release) struct refusal refusal = {.about = about};
+	cleanup(refusal_release) struct refusal refusal = {.about = about, .call = call};
 
 	if (alloc && err->status == STATUS_FAILED_PRECONDITION)
 		refusal_add_blockers(&refusal, server, alloc, volume_name, node_id);

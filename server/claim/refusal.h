@@ -21,6 +21,7 @@ enum {
 struct refusal {
 	Holdfast__V1__ErrorDetails *details; /* owned; NULL: nothing was added */
 	const struct log_ctx *about;	     /* borrowed; of its line of the log, NULL: nothing more */
+	const struct rpc_call *call; /* borrowed; whose claims of other namespaces are shown to it; NULL */
 };
 
 void refusal_release(struct refusal *refusal);

@@ -11,6 +11,7 @@
 #include "claim/claims.h"
 #include "claim/fence.h"
 #include "log/log.h"
+#include "model/admission.h"
 #include "model/release.h"
 #include "node/session.h"
 #include "plugin/args.h"
@@ -351,6 +352,13 @@ static enum status check_others(const struct claim_entry *entry, struct error *e
 
 	if (!other)
 		return STATUS_OK;
+	if (!str_eq(other->namespace, entry->claim.namespace))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "plugin %s: how the provider calls node %s is not known, so the detach from "
+				 "node %s could take the storage of " FOREIGN_VOLUME
+				 " from it; it is known as soon as node %s reports the plugin again",
+				 entry->claim.plugin_id, other->node_id, entry->claim.node_id,
+				 other->node_id);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "plugin %s: how the provider calls node %s is not known, so the detach from node %s "
 			 "could take volume %s from node %s, which holds it by claim %s; it is known as soon "

@@ -937,11 +937,11 @@ static void volume_text(const struct job_wait *wait, const char *namespace,
 			       wait->volume_id, wait->alloc_id, or_nobody(wait->node_id), wait->volume_id,
 			       NAMESPACE_OPTION(namespace));
 	else
-		(void)snprintf(
-			ret, JOB_WAIT_TEXT_SIZE,
-			"waits for volume %s, whose holder is not known; holdfast volume status %s%s%s "
-			"--why",
-			wait->volume_id, wait->volume_id, NAMESPACE_OPTION(namespace));
+		(void)snprintf(ret, JOB_WAIT_TEXT_SIZE,
+			       "waits for volume %s, whose %s; holdfast volume status %s%s%s --why",
+			       wait->volume_id,
+			       wait->node_id ? "storage " FOREIGN_VOLUME " holds" : "holder is not known",
+			       wait->volume_id, NAMESPACE_OPTION(namespace));
 }
 
 static void until_text(const struct job_wait *wait, const char *text, char ret[static JOB_WAIT_TEXT_SIZE])

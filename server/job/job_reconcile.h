@@ -128,8 +128,8 @@ struct job_node {
  * modes unspecified: the holder is unknown, and so the volume is not given to another one. */
 struct job_holder {
 	const char *volume_id;
-	const char *alloc_id; /* NULL: not known */
-	const char *node_id;
+	const char *alloc_id; /* NULL: of another namespace, or not known */
+	const char *node_id;  /* NULL: not known */
 	enum access_mode access_mode;
 	enum claim_mode mode;
 };
@@ -186,7 +186,7 @@ struct job_action {
 };
 
 enum job_wait_for {
-	JOB_WAIT_VOLUME, /* volume_id, which alloc_id on node_id holds (NULL: unknown holder) */
+	JOB_WAIT_VOLUME, /* volume_id, which alloc_id on node_id holds; see struct job_holder */
 	JOB_WAIT_QUEUE,	 /* its turn at its volumes, in whose queues alloc_id waits */
 	JOB_WAIT_NODE,	 /* any eligible one */
 	JOB_WAIT_STOP,	 /* end of alloc_id on node_id, which must stop */

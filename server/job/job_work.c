@@ -214,13 +214,18 @@ static void add_of_volume(struct server *server, const char *namespace, const ch
 		return;
 	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
 		add_holder(holders, &(struct job_holder){.volume_id = entry->id});
-	STORAGE_FOREACH_CLAIM (claim, entry)
+	STORAGE_FOREACH_CLAIM (claim, entry) {
+		bool is_foreign = !str_eq(claim->claim.namespace, namespace);
+
 		if (claim_is_live(&claim->claim))
-			add_holder(holders, &(struct job_holder){.volume_id = entry->id,
-								 .alloc_id = claim->claim.allocation_id,
-								 .node_id = claim->claim.node_id,
-								 .access_mode = claim->claim.access_mode,
-								 .mode = claim->claim.mode});
+			add_holder(holders,
+				   &(struct job_holder){.volume_id = entry->id,
+							.alloc_id = is_foreign ? NULL
+									       : claim->claim.allocation_id,
+							.node_id = claim->claim.node_id,
+							.access_mode = claim->claim.access_mode,
+							.mode = claim->claim.mode});
+	}
 }
 
 /* Collects the claims on the volumes of the member, the shared ones once for its group. */

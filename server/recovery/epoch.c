@@ -16,6 +16,7 @@
 #include "claim/claims.h"
 #include "claim/held_twice.h"
 #include "log/log.h"
+#include "model/admission.h"
 #include "model/alloc_validate.h"
 #include "model/claim.h"
 #include "model/message.h"
@@ -84,6 +85,19 @@ static const struct volume *find_unattested(struct server *server, const char *n
 	return NULL;
 }
 
+/* The volume to attest, as texts name it to readers of the namespace of @volume. */
+struct wanted {
+	const char *namespace, *id;
+	const char *also; /* text behind the name of @volume */
+};
+
+static struct wanted wanted_of(const struct volume *volume, const struct volume *missing)
+{
+	if (str_eq(missing->namespace, volume->namespace))
+		return (struct wanted){missing->namespace, missing->id, ""};
+	return (struct wanted){"NAMESPACE", "VOLUME", ", whose storage is also " FOREIGN_VOLUME};
+}
+
 /* Machines that gave up their node's name before they reported. */
 static enum status check_replaced(struct server *server, const struct volume *volume, struct error *err)
 {
@@ -95,18 +109,19 @@ static enum status check_replaced(struct server *server, const struct volume *vo
 			state_node(&server->state, replaced->node_id)
 				? find_unattested(server, replaced->node_id, replaced->machine, volume)
 				: volume;
+		struct wanted wanted = missing ? wanted_of(volume, missing) : (struct wanted){NULL};
 
 		if (missing)
 			return error_set(err, STATUS_UNAVAILABLE, 0,
-					 "volume %s: machine %s, which was node %s and did not report, may "
+					 "volume %s%s: machine %s, which was node %s and did not report, may "
 					 "hold it. If "
 					 "it is off: holdfast node attest %s %s/%s --reason TEXT; if all "
 					 "such machines "
 					 "are: holdfast node purge --unknown --reason TEXT; else let it "
 					 "report: holdfast "
 					 "node identify %s %s --reason TEXT",
-					 volume->id, replaced->machine, replaced->node_id, replaced->node_id,
-					 missing->namespace, missing->id, replaced->node_id,
+					 volume->id, wanted.also, replaced->machine, replaced->node_id,
+					 replaced->node_id, wanted.namespace, wanted.id, replaced->node_id,
 					 replaced->machine);
 	}
 	return check_missing(server, volume, err);
@@ -119,6 +134,7 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 	const struct node_entry *node;
 	char names[NAMES_SIZE] = "";
 	char more[32] = "";
+	struct wanted wanted;
 	size_t len = 0;
 	size_t n = 0;
 
@@ -142,13 +158,14 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 	if (n > NAMED_MAX)
 		(void)str_format(more, sizeof(more), " and up to %zu more",
 				 server->state.n_unreported - NAMED_MAX);
+	wanted = wanted_of(volume, of_first);
 	return error_set(err, STATUS_UNAVAILABLE, 0,
-			 "volume %s: epoch %" PRIu64
+			 "volume %s%s: epoch %" PRIu64
 			 " has begun, and node %s%s may hold it without the server's knowledge; a node "
 			 "reports that when it connects. If %s is gone for good: holdfast node attest %s "
 			 "%s/%s --reason TEXT, or holdfast node purge %s --reason TEXT",
-			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
-			 of_first->namespace, of_first->id, first->id);
+			 volume->id, wanted.also, state_epoch(&server->state), names, more, first->id,
+			 first->id, wanted.namespace, wanted.id, first->id);
 }
 
 enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, struct error *err)

@@ -89,7 +89,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	response->index = volume_store_index(server, entry);
 	response->volume = volume_view(server, entry, true, NULL);
 	if (!response->volume || !add_pending(server, entry, response) ||
-	    (get->why && !volume_explain(server, entry, response))) {
+	    (get->why && !volume_explain(server, call, entry, response))) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_no_memory(err, "a volume");
 	}

@@ -3,9 +3,11 @@
 
 #include "server.h"
 
+#include "access/foreign.h"
 #include "alloc/allocs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "base/strbuf.h"
 #include "claim/fence.h"
 #include "claim/held_twice.h"
@@ -51,14 +53,30 @@ static void write_free(struct strbuf *sb, struct server *server, struct volume_e
 			      explain_claim(last, &(struct holder){.is_connected = true}, now_ms, line));
 }
 
+/* Each name of the storage needs an attestation. */
+static void write_foreign_names(struct strbuf *sb, struct server *server, const struct rpc_call *call,
+				const struct volume_entry *entry)
+{
+	struct volume_entry *other = NULL;
+	char name[FOREIGN_NAME_SIZE];
+
+	while ((other = storage_next_other(entry, other)))
+		if (!str_eq(other->namespace, entry->namespace))
+			strbuf_printf(sb, "%s is the same storage\n",
+				      foreign_name(server, call, entry->namespace, &other->volume, name));
+}
+
 /* Adds the causes that keep the volume from being granted: history that was lost in a restore, or a claim
  * of a node that must not exist. */
-static void write_withheld(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
+static void write_withheld(struct strbuf *sb, struct server *server, const struct rpc_call *call,
+			   const struct volume_entry *entry)
 {
 	struct error err;
 
-	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
+	if (epoch_check(server, &entry->volume, &err) != STATUS_OK) {
 		strbuf_printf(sb, "%s\n", err.msg);
+		write_foreign_names(sb, server, call, entry);
+	}
 	if (held_twice_check(entry, &err) != STATUS_OK || held_twice_check_rivals(entry, &err) != STATUS_OK)
 		strbuf_printf(sb, "%s\n", err.msg);
 }
@@ -76,7 +94,8 @@ static void write_call(struct strbuf *sb, struct server *server, const struct cl
 }
 
 /* @response NULL: text only. False when memory is short. */
-static bool write_claims(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms,
+static bool write_claims(struct strbuf *sb, struct server *server, const struct rpc_call *call,
+			 struct volume_entry *entry, int64_t now_ms,
 			 Holdfast__V1__GetVolumeResponse *response)
 {
 	struct claim_entry *claim;
@@ -91,6 +110,10 @@ static bool write_claims(struct strbuf *sb, struct server *server, struct volume
 			continue;
 		if (n++ >= WHY_CLAIMS_MAX)
 			break;
+		if (!foreign_shows_claims(server, call, entry->namespace, claim->claim.namespace)) {
+			strbuf_puts(sb, FOREIGN_VOLUME ", which is the same storage, holds it\n");
+			continue;
+		}
 		holder = claim_holder(server, &claim->claim);
 		explain(&claim->claim, &holder, now_ms, &explanation);
 		if (claim->volume != entry)
@@ -153,17 +176,17 @@ static void write_usage(struct strbuf *sb, const struct volume_entry *entry)
 	}
 }
 
-static char *write_all(struct server *server, struct volume_entry *entry,
+static char *write_all(struct server *server, const struct rpc_call *call, struct volume_entry *entry,
 		       Holdfast__V1__GetVolumeResponse *response)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(WHY_MAX);
 	int64_t now_ms = clock_realtime_ms();
 
-	if (!write_claims(&sb, server, entry, now_ms, response))
+	if (!write_claims(&sb, server, call, entry, now_ms, response))
 		return NULL;
 	if (storage_n_live(entry) == 0)
 		write_free(&sb, server, entry, now_ms);
-	write_withheld(&sb, server, entry);
+	write_withheld(&sb, server, call, entry);
 	write_usage(&sb, entry);
 	if (!write_queue(&sb, server, entry, now_ms))
 		return NULL;
@@ -172,16 +195,16 @@ static char *write_all(struct server *server, struct volume_entry *entry,
 
 char *volume_why(struct server *server, struct volume_entry *entry)
 {
-	return write_all(server, entry, NULL);
+	return write_all(server, NULL, entry, NULL);
 }
 
-bool volume_explain(struct server *server, struct volume_entry *entry,
+bool volume_explain(struct server *server, const struct rpc_call *call, struct volume_entry *entry,
 		    Holdfast__V1__GetVolumeResponse *response)
 {
 	char *why;
 
 	response->explanations = calloc(WHY_CLAIMS_MAX, sizeof(Holdfast__V1__ClaimExplanation *));
-	why = response->explanations ? write_all(server, entry, response) : NULL;
+	why = response->explanations ? write_all(server, call, entry, response) : NULL;
 	if (why)
 		response->why = why;
 	return why != NULL;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/rate_counted.h"
 #include "base/uuid.h"
+#include "claim/held_twice.h"
 #include "model/pb.h"
 #include "model/task.h"
 #include "node/session.h"
@@ -1955,4 +1956,233 @@ TEST_ON(a_refused_fence_names_no_work_of_another_namespace, struct fixture, f, s
 	assert_error(tenant_asks(f, secret, "Volumes.Detach", FENCE_OTHER, &err), STATUS_FAILED_PRECONDITION,
 		     err, "holdfast alloc stop " ALLOC_1);
 	free(secret);
+}
+
+#define RUN_OTHER                                                                              \
+	"{\"allocation\":{\"name\":\"a\",\"namespace\":\"blue\",%s\"volumes\":[{\"name\":"     \
+	"\"d\",\"source\":\"other\",\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":" \
+	"\"FILE_SYSTEM\"}]}%s}"
+
+/* What the caller is shown of why it cannot have volume other; owned by the caller. */
+static char *why_other(struct fixture *f, const char *secret)
+{
+	cleanup(caller_release) struct caller_client caller;
+	cleanup(json_decrefp) json_t *json = NULL;
+
+	caller_init(&caller, f, secret ? NULL : "holdfast://c1/operator/ann", secret);
+	assert_ok(caller_call(&caller, "Volumes.Get",
+			      "{\"id\":\"other\",\"namespace\":\"blue\",\"why\":true}", &json, NULL));
+	return NON_NULL(json_dumps(json, JSON_COMPACT));
+}
+
+static size_t n_claims_in_details(struct fixture *f, const char *secret, const char *request)
+{
+	cleanup(caller_release) struct caller_client caller;
+	cleanup_pb Holdfast__V1__ErrorDetails *details = NULL;
+
+	caller_init(&caller, f, secret ? NULL : "holdfast://c1/operator/ann", secret);
+	assert_int_equal(caller_call(&caller, "Allocations.Run", request, NULL, NULL),
+			 STATUS_FAILED_PRECONDITION);
+	details = (void *)rpc_client_details(caller.client, &holdfast__v1__error_details__descriptor);
+	return details ? details->n_claims : 0;
+}
+
+/* The answer to it; owned by the caller. */
+static char *run_and_wait(struct fixture *f, const char *secret, const char *request)
+{
+	cleanup(caller_release) struct caller_client caller;
+	cleanup(json_decrefp) json_t *json = NULL;
+
+	caller_init(&caller, f, NULL, secret);
+	assert_ok(caller_call(&caller, "Allocations.Run", request, &json, NULL));
+	return NON_NULL(json_dumps(json, JSON_COMPACT));
+}
+
+/* The backup has the storage as blue's, and n1 as default's. */
+static struct claim restore_under_another_name(struct fixture *f)
+{
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	connect_csi(f);
+	assert_ok(register_other(f, "vol-db", &err));
+	take_backup(f, &backup);
+	connect_csi(f);
+	operator_does(f, "Volumes.Deregister", "{\"id\":\"other\",\"namespace\":\"blue\"}");
+	register_csi(f, "db");
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	ticket = ticket_of(f, &held);
+	restore(f, &backup, 1);
+	run_csi(f);
+	report_forgotten(f, &alloc, &held, &ticket);
+	return held;
+}
+
+TEST_ON(a_tenant_is_shown_no_claim_of_another_namespace, struct fixture, f, setup_acl, teardown)
+{
+	struct claim held = restore_under_another_name(f);
+	char *secret = make_tenant_of_blue(f), *shown = why_other(f, secret);
+	char request[1024];
+	struct error err;
+
+	assert_contains(shown, "a volume of another namespace, which is the same storage, holds it");
+	expect_no_ids(shown, &held);
+	free(shown);
+	shown = why_other(f, NULL);
+	assert_contains(shown, ALLOC_1);
+	assert_contains(shown, held.id);
+	free(shown);
+	for (int with_node = 0; with_node < 2; with_node++) {
+		(void)str_format(request, sizeof(request), RUN_OTHER, with_node ? "\"nodeId\":\"n2\"," : "",
+				 "");
+		assert_error(tenant_asks(f, secret, "Allocations.Run", request, &err),
+			     STATUS_FAILED_PRECONDITION, err,
+			     "a volume of another namespace holds its storage");
+		expect_no_ids(err.msg, &held);
+		assert_int_equal(n_claims_in_details(f, secret, request), 0);
+		assert_int_equal(n_claims_in_details(f, NULL, request), 1);
+	}
+	(void)str_format(request, sizeof(request), RUN_OTHER, "", ",\"waitMs\":60000");
+	shown = run_and_wait(f, secret, request);
+	assert_contains(shown, "waits for volume other, whose storage a volume of another namespace holds");
+	expect_no_ids(shown, &held);
+	free(shown);
+	free(secret);
+}
+
+/* Claim INVENTED of blue is on n2. */
+static void put_claim_of_blue(struct fixture *f, const struct claim *like)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim = *like;
+
+	(void)str_copy(claim.id, sizeof(claim.id), INVENTED);
+	(void)str_copy(claim.namespace, sizeof(claim.namespace), "blue");
+	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), "other");
+	(void)str_copy(claim.allocation_id, sizeof(claim.allocation_id), ALLOC_2);
+	(void)str_copy(claim.node_id, sizeof(claim.node_id), "n2");
+	claim.external_node_id[0] = '\0';
+	claim.adopted = true;
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+}
+
+TEST_ON(a_volume_held_twice_names_no_holder_of_another_namespace, struct fixture, f, setup_acl, teardown)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim held = restore_under_another_name(f);
+	struct claim freed = state_claim(&f->server->state, held.id)->claim;
+	struct volume_entry *other = state_volume(&f->server->state, "blue", "other");
+	struct error err;
+
+	put_claim_of_blue(f, &held);
+	assert_error(held_twice_check_repeat(state_claim(&f->server->state, INVENTED), &err),
+		     STATUS_UNAVAILABLE, err, "node n1 for a volume of another namespace");
+	expect_no_ids(err.msg, &held);
+	freed.was_freed = true;
+	change_put_claim(&change, &freed);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_error(held_twice_check(other, &err), STATUS_UNAVAILABLE, err,
+		     "node n1 has it mounted for a volume of another namespace");
+	expect_no_ids(err.msg, &held);
+	assert_error(held_twice_check(state_volume(&f->server->state, "default", "db"), &err),
+		     STATUS_UNAVAILABLE, err, "node n2 holds it for a volume of another namespace");
+}
+
+/* n2 has not reported; a word about blue's name is not one about default's. */
+TEST_ON(a_missing_report_names_no_volume_of_another_namespace, struct fixture, f, setup_acl, teardown)
+{
+	struct claim held = restore_under_another_name(f);
+	char *secret = make_tenant_of_blue(f), *shown;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct node n2 = state_node(&f->server->state, "n2")->node;
+	Holdfast__V1__Epoch epoch = V1(epoch, .number = n2.reported_epoch + 1, .restored_at_ms = 1);
+
+	lose(f, &f->n2);
+	change_put_record(&change, KEY_EPOCH, &epoch.base);
+	change_put_node(&change, &n2);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	operator_does(f, "Nodes.Attest",
+		      "{\"id\":\"n2\",\"reason\":\"off\",\"validMs\":60000,\"volumes\":[{"
+		      "\"namespace\":\"blue\",\"id\":\"other\"}]}");
+	shown = why_other(f, secret);
+	assert_contains(shown, "volume other, whose storage is also a volume of another namespace: epoch");
+	assert_contains(shown, "a volume of another namespace is the same storage");
+	expect_no_ids(shown, &held);
+	free(shown);
+	shown = why_other(f, NULL);
+	assert_contains(shown, "volume db in namespace default is the same storage");
+	free(shown);
+	free(secret);
+}
+
+TEST_ON(a_detach_that_waits_names_no_claim_of_another_namespace, struct fixture, f, setup_acl, teardown)
+{
+	struct claim claim, other = ROW(.id = INVENTED);
+	struct error err;
+	char *secret;
+
+	connect_csi(f);
+	register_csi(f, "db");
+	register_share(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	f->n2.csi.has_node = false;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	claim = claim_of(f, ALLOC_1);
+	put_claim_of_blue(f, &claim);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\":{\"name\":\"t\",\"namespaces\":[{\"namespace\":\"default\",\"policy\":"
+		      "\"write\",\"capabilities\":[\"csi-attest-volume\"]}]}}");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"t\"]}");
+	assert_error(tenant_asks(f, secret, "Volumes.Detach",
+				 "{\"id\":\"db\",\"nodeId\":\"n1\",\"fenceReason\":\"mine\"}", &err),
+		     STATUS_FAILED_PRECONDITION, err, "node n2 holds a volume of another namespace");
+	assert_null(strstr(err.msg, ALLOC_2));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	claim = claim_of(f, ALLOC_1);
+	assert_contains(claim.last_error, "could take the storage of a volume of another namespace");
+	assert_null(strstr(claim.last_error, other.id));
+	free(secret);
+}
+
+TEST_ON(a_member_that_waits_names_no_claim_of_another_namespace, struct fixture, f, setup, teardown)
+{
+	const struct claim like = ROW(.boot_id = BOOT_1, .plugin_id = PLUGIN_NATIVE, .state = CLAIM_TAKEN,
+				      .mode = CLAIM_WRITE, .access_mode = SINGLE_NODE_WRITER,
+				      .attachment_mode = ATTACHMENT_FILE_SYSTEM, .generation = 1);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_pb Holdfast__V1__PlanJobResponse *plan = NULL;
+	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
+	ProtobufCMessage *message = NULL;
+	struct submission s;
+	struct volume volume;
+
+	connect_both(f);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+	volume = state_volume(&f->server->state, "default", "db")->volume;
+	(void)str_copy(volume.namespace, sizeof(volume.namespace), "blue");
+	(void)str_copy(volume.id, sizeof(volume.id), "other");
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	put_claim_of_blue(f, &like);
+	s.alloc.mount_timeout_ms = 5000; /* another content */
+	request.job = &s.job;
+	assert_ok(call(&f->operator, JOBS, "Plan", &request.base, &message, NULL));
+	plan = (void *)message;
+	assert_int_equal(plan->n_waits, 1);
+	assert_contains(plan->waits[0]->text,
+			"waits for volume db, whose storage a volume of another namespace holds");
+	assert_string_equal(plan->waits[0]->allocation_id, "");
 }

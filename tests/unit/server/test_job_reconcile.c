@@ -127,6 +127,11 @@ JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 	assert_string_equal(job_wait_text(&decisions.waits[0], NAMESPACE_DEFAULT, text),
 			    "waits for volume db[1], which allocation other on node n9 holds; holdfast "
 			    "volume status db[1] --why");
+	holder.alloc_id = NULL; /* another namespace's */
+	assert_int_equal(decide(allocs, 2, &holder)->n_actions, 1);
+	assert_string_equal(job_wait_text(&decisions.waits[0], NAMESPACE_DEFAULT, text),
+			    "waits for volume db[1], whose storage a volume of another namespace holds; "
+			    "holdfast volume status db[1] --why");
 	holder.alloc_id = "b";
 	holder.node_id = node.id; /* what is replaced releases it */
 	assert_int_equal(decide(allocs, 2, &holder)->n_actions, 2);

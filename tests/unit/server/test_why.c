@@ -28,7 +28,7 @@ static Holdfast__V1__GetVolumeResponse *ask(struct fixture *f)
 	cleanup_free char *why = volume_why(f->server, entry);
 
 	holdfast__v1__get_volume_response__init(response);
-	assert_true(volume_explain(f->server, entry, response));
+	assert_true(volume_explain(f->server, NULL, entry, response));
 	expect_same_words(response->why, why);
 	for (size_t i = 0; i < response->n_explanations; i++)
 		assert_non_null(strstr(response->why, response->explanations[i]->text));
