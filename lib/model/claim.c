@@ -103,6 +103,15 @@ struct capability claim_capability(const struct claim *claim)
 	return (struct capability){claim->access_mode, claim->attachment_mode};
 }
 
+void claim_set_storage(struct claim *claim, const struct volume *volume)
+{
+	claim->external_id[0] = '\0';
+	if (volume->type == VOLUME_NATIVE)
+		volume_source_hex(volume, claim->external_id);
+	if (claim->external_id[0] == '\0')
+		memcpy(claim->external_id, volume->external_id, sizeof(claim->external_id));
+}
+
 bool claim_is_on_storage(const struct claim *claim, const struct volume *volume)
 {
 	char source[VOLUME_SOURCE_HEX_SIZE];

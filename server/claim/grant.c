@@ -508,7 +508,7 @@ static void make_claim(const struct volume *volume, const struct alloc *alloc,
 	claim->modify_time_ms = claim->state_time_ms = claim->create_time_ms;
 	memcpy(claim->volume_id, volume->id, sizeof(claim->volume_id));
 	memcpy(claim->namespace, volume->namespace, sizeof(claim->namespace));
-	memcpy(claim->external_id, volume->external_id, sizeof(claim->external_id));
+	claim_set_storage(claim, volume);
 	memcpy(claim->plugin_id, volume->plugin_id, sizeof(claim->plugin_id));
 	memcpy(claim->profile, volume->profile, sizeof(claim->profile));
 	memcpy(claim->allocation_id, alloc->id, sizeof(claim->allocation_id));

@@ -520,8 +520,9 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 	memcpy(ret->allocation_id, reported->allocation_id, sizeof(ret->allocation_id));
 	memcpy(ret->node_id, reported->node_id, sizeof(ret->node_id));
 	memcpy(ret->boot_id, reported->boot_id, sizeof(ret->boot_id));
-	memcpy(ret->external_id, has_ids ? reported->external_id : volume->external_id,
-	       sizeof(ret->external_id));
+	claim_set_storage(ret, volume);
+	if (has_ids)
+		memcpy(ret->external_id, reported->external_id, sizeof(ret->external_id));
 	memcpy(ret->plugin_id, plugin_id, sizeof(ret->plugin_id));
 	memcpy(ret->profile, has_ids ? reported->profile : volume->profile, sizeof(ret->profile));
 	memcpy(ret->external_node_id, reported->external_node_id, sizeof(ret->external_node_id));

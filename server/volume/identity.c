@@ -136,7 +136,8 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
 }
 
-/* Does a live claim of the other volume name the storage of @volume, by its id or its digest? */
+/* Does a live claim of the other volume name the storage of @volume, by its id or its digest? One on the
+ * storage of its own volume is found by that. */
 static bool is_named_by_claims(const struct volume_entry *other, const struct volume *volume)
 {
 	bool is_placeholder = volume_is_placeholder(&other->volume);
@@ -147,10 +148,10 @@ static bool is_named_by_claims(const struct volume_entry *other, const struct vo
 	LIST_FOREACH (entry, &other->claims, of_volume) {
 		const struct claim *claim = &entry->claim;
 
-		if (claim_is_live(claim) && (is_placeholder || claim->adopted) &&
-		    str_eq(claim->plugin_id, volume->plugin_id) &&
+		if (claim_is_live(claim) && str_eq(claim->plugin_id, volume->plugin_id) &&
 		    (str_eq(claim->external_id, source) ||
-		     (volume->type == VOLUME_CSI && str_eq(claim->external_id, volume->external_id))))
+		     (volume->type == VOLUME_CSI && str_eq(claim->external_id, volume->external_id))) &&
+		    (is_placeholder || claim->adopted || !claim_is_on_storage(claim, &other->volume)))
 			return true;
 	}
 	return false;

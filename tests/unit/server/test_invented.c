@@ -708,6 +708,9 @@ CLUSTER_TEST(a_claim_on_the_storage_that_a_volume_had_before_is_detached_by_itse
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_error(register_other(f, "vol-old", &err), STATUS_FAILED_PRECONDITION, err,
 		     "may be this storage");
+	register_csi(f, "db");
+	assert_error(register_other(f, "vol-old", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
 	report(f, &f->n1, 1, NULL, NULL, false);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(f->plugin.calls[DETACH], n + 1);
@@ -1569,6 +1572,55 @@ CLUSTER_TEST(the_mount_of_a_forgotten_disk_holds_that_disk)
 	assert_ok(register_volume(f, &f->operator, & err));
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "db");
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* The backup has db on disk wwn-0x1; afterwards it was wwn-0x2, by @ret_ticket, and n1 had that. */
+static void forget_second_disk(struct fixture *f, bool is_in_use, struct alloc *alloc, struct claim *held,
+			       struct ticket *ret_ticket)
+{
+	struct backup backup = {0};
+	struct volume volume;
+
+	assert_ok(register_volume(f, &f->operator, NULL));
+	connect_both(f);
+	if (is_in_use)
+		take_claim(f, &f->n2, "db", ALLOC_2);
+	take_backup(f, &backup);
+	connect_both(f);
+	if (is_in_use) {
+		release_claim(f, &f->n2, ALLOC_2);
+		UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	}
+	assert_ok(deregister_volume(f, NULL));
+	assert_ok(register_disk(f, &f->operator, "db", "wwn-0x2", NULL));
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	*alloc = alloc_of(f, ALLOC_1);
+	*held = claim_of(f, ALLOC_1);
+	volume = state_volume(&f->server->state, "default", "db")->volume;
+	restore(f, &backup, 1);
+	assert_ok(ticket_issue(f->server->issuer, held, &volume, 1, ret_ticket, NULL));
+}
+
+/* n2 has not denied it yet. */
+CLUSTER_TEST(a_claim_of_the_backup_names_the_disk_that_its_volume_had)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_second_disk(f, true, &alloc, &held, &ticket);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_true(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
+		     err, "may be this storage");
+	assert_ok(register_disk(f, &f->operator, "db", "wwn-0x2", &err));
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
+		     err, "may be this storage");
+	assert_ok(register_disk(f, &f->operator, "other", "wwn-0x3", &err));
 }
 
 /* The server has an allocation of n1 that asks for db, and n1 shows no ticket. */
