@@ -456,6 +456,39 @@ static bool is_forgotten_time(const struct session *session)
 	return is_believed(session) && !session->is_reverted;
 }
 
+/* Else it is on that of its volume. Earlier versions noted no disk in the claim of one. */
+static bool names_storage(const struct claim *claim)
+{
+	return claim->external_id[0] != '\0' &&
+	       (!str_eq(claim->plugin_id, PLUGIN_NATIVE) || !str_eq(claim->external_id, claim->volume_id));
+}
+
+static bool is_same_storage(const struct claim *a, const struct claim *b)
+{
+	return str_eq(a->plugin_id, b->plugin_id) && str_eq(a->external_id, b->external_id) &&
+	       str_eq(a->profile, b->profile);
+}
+
+/* Does a live claim keep the volume's name from the storage of @claim? A claim older than @claim ended before
+ * the name was registered again: if it still counts, its record names its storage, but not for other names of
+ * that. */
+static bool is_name_held(const struct volume_entry *volume, const struct claim *claim)
+{
+	const struct claim_entry *entry;
+
+	if (volume->volume.external_id[0] == '\0') /* a placeholder whose storage is not known */
+		return false;
+	LIST_FOREACH (entry, &volume->claims, of_volume) {
+		const struct claim *held = &entry->claim;
+		bool may_part = held->generation < claim->generation && names_storage(held) &&
+				storage_is_alone(volume);
+
+		if (claim_is_live(held) && !may_part && !is_same_storage(held, claim))
+			return true;
+	}
+	return false;
+}
+
 /* The volume of a reported claim. */
 struct chosen {
 	const struct volume *volume;
@@ -466,7 +499,7 @@ struct chosen {
 
 /* Chooses the volume of @claim. It is made if the store lacks the volume, or has an older one: a younger
  * ticket names another storage, so the volume was registered again after the backup. Under an older ticket,
- * the claim holds the volume only by its name. */
+ * or one that is older than a claim granted since, the claim holds the volume only by its name. */
 static void epoch_choose_volume(struct session *session, const struct claim *claim,
 				enum restore_storage storage, struct chosen *ret)
 {
@@ -484,6 +517,7 @@ static void epoch_choose_volume(struct session *session, const struct claim *cla
 	ret->is_own = storage >= RESTORE_STORAGE_DIGEST && !claim_is_on_storage(claim, &entry->volume);
 	ret->is_made = storage == RESTORE_STORAGE_PROVEN && ret->is_own &&
 		       is_younger(claim, &entry->volume) && is_forgotten_time(session);
+	ret->is_made = ret->is_made && !is_name_held(entry, claim);
 	if (ret->is_made)
 		ret->volume = &ret->made;
 }

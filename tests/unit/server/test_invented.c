@@ -718,6 +718,83 @@ CLUSTER_TEST(a_claim_on_the_storage_that_a_volume_had_before_is_detached_by_itse
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
+/* A second name of the storage that db has in the backup. */
+static void store_second_name(struct fixture *f)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume second = state_volume(&f->server->state, "default", "db")->volume;
+
+	(void)str_copy(second.id, sizeof(second.id), "second");
+	change_put_volume(&change, &second);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+}
+
+CLUSTER_TEST(a_claim_on_a_storage_of_two_names_counts_for_both_after_a_younger_ticket)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_second_db(f, &alloc, &held, &ticket);
+	store_second_name(f);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, true);
+	UNTIL(f, state_claim(&f->server->state, held.id) != NULL);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-old");
+	assert_true(storage_n_live(state_volume(&f->server->state, "default", "second")) > 0);
+}
+
+/* n1 was attested, and n2 got db, with the storage that it has in the backup. */
+static void grant_since(struct fixture *f)
+{
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
+	take_claim(f, &f->n2, "db", ALLOC_2);
+}
+
+static void report_forgotten_after_a_grant(struct fixture *f, bool is_back_in_another_boot)
+{
+	const struct volume *volume;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	store_old_db(f);
+	store_secret_of_db(f);
+	forget_csi(f, &alloc, &held, &ticket);
+	grant_since(f);
+	held.state = is_back_in_another_boot ? CLAIM_NODE_DETACHED : held.state;
+	fake_node_connect(&f->n1, "n1", is_back_in_another_boot ? BOOT_2 : BOOT_1, NULL, 0);
+	report_with(&f->n1, 1, is_back_in_another_boot ? NULL : &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	volume = &state_volume(&f->server->state, "default", "db")->volume;
+	assert_string_equal(volume->external_id, "vol-old");
+	assert_false(volume_is_placeholder(volume));
+	assert_non_null(records_get(&f->server->state.records, PREFIX_VOLUME_SECRETS "default/db"));
+	assert_error(register_other(f, "vol-old", &err), STATUS_ALREADY_EXISTS, err,
+		     "volume db in namespace default");
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+	if (is_back_in_another_boot)
+		UNTIL(f, !model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	else
+		assert_string_equal(claim_of(f, ALLOC_1).external_id, "vol-db");
+}
+
+CLUSTER_TEST(a_report_moves_no_name_from_a_claim_that_was_granted_since)
+{
+	report_forgotten_after_a_grant(f, false);
+}
+
+CLUSTER_TEST(a_report_of_a_past_claim_moves_no_name_from_a_claim_that_was_granted_since)
+{
+	report_forgotten_after_a_grant(f, true);
+}
+
 /* It may be of a storage that the volume had before. */
 CLUSTER_TEST(an_old_ticket_changes_no_registration)
 {
@@ -1601,6 +1678,26 @@ static void forget_second_disk(struct fixture *f, bool is_in_use, struct alloc *
 	assert_ok(ticket_issue(f->server->issuer, held, &volume, 1, ret_ticket, NULL));
 }
 
+CLUSTER_TEST(a_report_moves_no_name_from_a_disk_that_was_granted_since)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_second_disk(f, false, &alloc, &held, &ticket);
+	grant_since(f);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_false(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_ALREADY_EXISTS, err,
+		     "volume db");
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x2", &err), STATUS_FAILED_PRECONDITION,
+		     err, "with a claim from a node's report");
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
 /* n2 has not denied it yet. */
 CLUSTER_TEST(a_claim_of_the_backup_names_the_disk_that_its_volume_had)
 {
@@ -1621,6 +1718,25 @@ CLUSTER_TEST(a_claim_of_the_backup_names_the_disk_that_its_volume_had)
 	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
 		     err, "may be this storage");
 	assert_ok(register_disk(f, &f->operator, "other", "wwn-0x3", &err));
+}
+
+/* Earlier versions did so. */
+CLUSTER_TEST(a_claim_that_names_no_disk_keeps_its_volumes_name)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held, old;
+
+	forget_second_disk(f, true, &alloc, &held, &ticket);
+	old = claim_of(f, ALLOC_2);
+	(void)str_copy(old.external_id, sizeof(old.external_id), "db");
+	change_put_claim(&change, &old);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_false(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
 }
 
 /* The server has an allocation of n1 that asks for db, and n1 shows no ticket. */
