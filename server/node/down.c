@@ -127,8 +127,10 @@ enum status node_down_start(struct server *server, struct error *err)
 	}
 	/* those that were connected when the server ended are missed since it began again */
 	for (node = state_node_from(&server->state, ""); node; node = state_node_next(node))
-		if (node_is_registered(node) && node->node.status != NODE_DOWN)
+		if (node_is_registered(node) && node->node.status != NODE_DOWN) {
+			node->is_awaited = node->node.disconnected_ms == 0;
 			state_list_absent(&server->state, node);
+		}
 	node_down_rearm(server);
 	return STATUS_OK;
 }

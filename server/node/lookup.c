@@ -52,8 +52,7 @@ int64_t nodes_started_ms(const struct server *server)
 
 bool nodes_may_come_back(const struct server *server, const struct node_entry *node)
 {
-	return !node_is_connected(node) && node->node.disconnected_ms == 0 && !node->is_unreported &&
-	       nodes_led_ms(server) < nodes_grace_ms(server);
+	return node->is_awaited && !node->is_unreported && nodes_led_ms(server) < nodes_grace_ms(server);
 }
 
 enum status nodes_check_away(const struct server *server, const struct node_entry *node, struct error *err)

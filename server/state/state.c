@@ -183,6 +183,7 @@ void state_set_session(struct state *state, struct node_entry *node, struct sess
 	state->n_connected -= node->session != NULL;
 	state->n_connected += session != NULL;
 	node->session = session;
+	node->is_awaited = false;
 	if (session)
 		state_unlist_absent(state, node);
 	else if (node_is_registered(node))

@@ -223,10 +223,11 @@ struct node_entry {
 	bool is_unreported;   /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent;	    /* it is in the list of those, see node/down.h */
+	bool is_awaited;    /* connected until this server began to lead, and not back yet; not stored */
 	uint64_t heard_us;  /* monotonic; when last_seen_ms was; 0: before this server began to lead */
 	uint64_t gone_us;   /* monotonic; since when this server misses it, 0: it was down before the start */
-	uint64_t proved_us; /* monotonic; when this server got the proof of its power fence, 0: not since it
-			       leads */
+	uint64_t proved_us; /* monotonic; when this server first got the proof of its last order to switch
+			       it off, 0: not since it leads */
 	TAILQ_ENTRY(node_entry) of_absent;
 	/* KeyValue, from its last hello; not stored */
 	struct message_list *attributes;
