@@ -154,14 +154,10 @@ static bool is_old(const struct server *server, const struct node_entry *node, c
 	return node->proved_us == 0 || proved_ms(fence) <= nodes_started_ms(server);
 }
 
-/* A former server may have heard a node that was connected to it until this one began to lead. The clock
- * decides only about messages before this server stored the proof: it may have been set since. */
+/* The clock decides only about messages before this server got the proof: it may have been set since. */
 bool fences_heard_after(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
-	bool was_connected = !node->session && node->node.disconnected_ms == 0;
-
-	return node->heard_us > node->proved_us || heard_ms(server, node) > proved_ms(fence) ||
-	       (was_connected && is_old(server, node, fence));
+	return node->heard_us > node->proved_us || heard_ms(server, node) > proved_ms(fence);
 }
 
 size_t fences_count_automatic(struct server *server, int64_t within_ms)
@@ -264,7 +260,8 @@ static enum status make_order(struct server *server, enum fence_order_action act
 }
 
 /* The order is durable before it is sent: fences_note_durable() sends it. */
-static enum status order_off(struct server *server, const Fence *fence, struct error *err)
+static enum status order_off(struct server *server, struct node_entry *node, const Fence *fence,
+			     struct error *err)
 {
 	const struct fencer *fencer = fencers_for_node(server->fencers, fence->node_id);
 	struct fence_order order;
@@ -277,6 +274,7 @@ static enum status order_off(struct server *server, const Fence *fence, struct e
 	draft.fencer = (char *)(uintptr_t)fencer_name(fencer);
 	draft.order = (ProtobufCBinaryData){.len = sizeof(order), .data = (uint8_t *)&order};
 	draft.not_after_ms = (int64_t)order.not_after_ms;
+	node->proved_us = 0;
 	return advance(server, &draft, FENCE_EVENT_SENT, err);
 }
 
@@ -452,32 +450,61 @@ static bool is_connected_in(const struct node_entry *node, const char *boot_id)
 	return node->session && str_eq(node->session->boot_id, boot_id);
 }
 
+static const char heard[] =
+	"the node was heard after it was proved off: the switch may be another machine's, "
+	"or the fencer's clock is behind; compare the fencer's file with the machine, "
+	"and see holdfast node fence --test";
+
+static enum status end_proof(struct server *server, const Fence *fence, bool doubted, const char *why,
+			     struct error *err)
+{
+	Fence draft = *fence;
+
+	draft.doubted = doubted;
+	return end_fence(server, &draft, FENCE_EVENT_HEARD, why, err);
+}
+
 /* Ends a proof of a power fence that counts no longer: the server cannot know that it has heard nothing of
  * the machine since then. */
 static enum status check_silence(struct server *server, const struct node_entry *node, const Fence *fence,
 				 struct error *err)
 {
 	if (fence->epoch != state_epoch(&server->state))
-		return end_fence(server, fence, FENCE_EVENT_HEARD,
+		return end_proof(server, fence, true,
 				 "the node was proved off before the server has lost history; ask again: "
 				 "holdfast node fence",
 				 err);
 	if (fences_heard_after(server, node, fence))
-		return end_fence(
-			server, fence, FENCE_EVENT_HEARD,
-			"the node was heard after it was proved off, or a former server may have heard it: "
-			"the switch may be another machine's, or the fencer's clock is behind; compare the "
-			"fencer's file with the machine, and see holdfast node fence --test",
+		return end_proof(server, fence, false, heard, err);
+	if (node->is_awaited && is_old(server, node, fence))
+		return end_proof(
+			server, fence, true,
+			"a former server may have heard the node after it was proved off; ask again: "
+			"holdfast node fence",
 			err);
 	return STATUS_OK;
 }
 
-/* A power fence waits for the session to end. A proof from before this server began to lead waits for nodes
- * that are alive to come back. */
+/* A power fence waits for the session to end. Nodes that are alive have the time to come back to a new
+ * leader: one that was connected until then refutes a proof of any time, others one from before. */
 static bool must_wait(const struct server *server, const struct node_entry *node, const Fence *fence)
 {
-	return is_connected_in(node, fence->boot_id) ||
-	       (is_old(server, node, fence) && nodes_led_ms(server) < nodes_grace_ms(server));
+	return is_connected_in(node, fence->boot_id) || ((node->is_awaited || is_old(server, node, fence)) &&
+							 nodes_led_ms(server) < nodes_grace_ms(server));
+}
+
+/* Its node is back in the boot in which it was proved off: the switch is another machine's. */
+static enum status end_doubt(struct server *server, const Fence *fence, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Fence draft = *fence;
+
+	draft.doubted = false;
+	draft.error = (char *)(uintptr_t)heard; /* only read */
+	draft.modify_time_ms = clock_realtime_ms();
+	stage(&change, &draft);
+	put_on_record(server, &change, &draft);
+	return change_commit(server, &change, NULL, NULL, err);
 }
 
 /* The proof is durable. A node that is switched off may speak for itself as long as its session has not
@@ -669,7 +696,7 @@ static enum status take_network_step(struct server *server, const struct node_en
 }
 
 /* The proof is of the machine that had the switch when the fence began, and of its boot. */
-static enum status take_power_step(struct server *server, const struct node_entry *node, const char *node_id,
+static enum status take_power_step(struct server *server, struct node_entry *node, const char *node_id,
 				   struct error *err)
 {
 	const Fence *fence = find_fence(server, node_id, "");
@@ -684,7 +711,9 @@ static enum status take_power_step(struct server *server, const struct node_entr
 	TRY(check_time(server, fence, err));
 	fence = find_fence(server, node_id, "");
 	if (state_of(fence) == FENCE_ASKED)
-		return order_off(server, fence, err);
+		return order_off(server, node, fence, err);
+	if (fence->doubted && is_connected_in(node, fence->boot_id))
+		return end_doubt(server, fence, err);
 	if (state_of(fence) != FENCE_OFF)
 		return STATUS_OK;
 	TRY(check_silence(server, node, fence, err));
@@ -697,7 +726,7 @@ static enum status take_power_step(struct server *server, const struct node_entr
 static enum status take_step(struct server *server, const char *node_id, const char *plugin_id,
 			     struct error *err)
 {
-	const struct node_entry *node = state_node(&server->state, node_id);
+	struct node_entry *node = state_node(&server->state, node_id);
 	const Fence *fence = find_fence(server, node_id, plugin_id);
 
 	if (!fence)
@@ -879,9 +908,9 @@ static void take_outcome(struct server *server, const Fence *fence, const struct
 	Fence draft = *fence;
 	struct error err;
 
-	/* an answer that is repeated proves nothing later */
-	if (node && !is_network(fence) && fence_step(state_of(fence), event, &next) && next == FENCE_OFF &&
-	    state_of(fence) != FENCE_OFF)
+	/* an answer that is repeated, also because it was not stored, proves nothing later */
+	if (node && node->proved_us == 0 && !is_network(fence) && fence_step(state_of(fence), event, &next) &&
+	    next == FENCE_OFF && state_of(fence) != FENCE_OFF)
 		node->proved_us = clock_monotonic_us();
 	draft.agent = (char *)(uintptr_t)agent; /* only read, as the next one */
 	draft.error = (char *)(uintptr_t)why;

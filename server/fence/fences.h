@@ -53,7 +53,7 @@ const struct Holdfast__V1__Fence *fences_find(struct server *server, const char 
 struct node;
 struct node_entry;
 
-/** May the node have been heard after the moment for which a power fence has proved it off? */
+/** Was the node heard after the moment for which a power fence has proved it off? */
 bool fences_heard_after(const struct server *server, const struct node_entry *node,
 			const struct Holdfast__V1__Fence *fence);
 

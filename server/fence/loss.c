@@ -167,8 +167,9 @@ static void add_last_fence(struct server *server, const struct node_entry *node,
 				     .answered_ms = fence->answer_time_ms};
 	facts->is_open = fence_is_open((enum fence_state)fence->state);
 	facts->was_contradicted = plugin_id[0] == '\0' && fence_judge(&told) == FENCE_EVENT_PROVED &&
-				  (fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED ||
-				   fences_heard_after(server, node, fence));
+				  (fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_FAILED
+					   ? !fence->doubted
+					   : node->is_awaited || fences_heard_after(server, node, fence));
 	facts->since_last_ms = clock_realtime_ms() - fence->modify_time_ms;
 }
 

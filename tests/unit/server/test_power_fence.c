@@ -267,6 +267,28 @@ WORLD_TEST(a_node_that_is_heard_after_its_proof_and_a_step_of_the_clock_keeps_it
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
+WORLD_TEST(a_node_that_is_heard_after_a_proof_that_was_not_stored_keeps_its_claims)
+{
+	const Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
+
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	w->f->server->is_superseded = true;
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	run_idle(w->f->event);
+	w->f->server->is_superseded = false;
+	unit_clock_step(-200000);
+	fake_node_send_heartbeat(&w->f->n1);
+	run_idle(w->f->event);
+	assert_true(is_in(w->f, FENCE_SENT));
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	run_idle(w->f->event);
+	lose(w->f, &w->f->n1);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
 WORLD_TEST(a_node_that_a_former_server_may_have_heard_keeps_its_claims_whatever_the_clock_says)
 {
 	fake_fencer_connect(&w->f1, "");
@@ -320,6 +342,10 @@ WORLD_TEST(a_fencers_clock_that_is_ahead_makes_no_proof_younger_than_its_answer)
 	lose(w->f, &w->f->n1);
 	wait_for(w->f, FENCE_FAILED);
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	must_fence(w->f, false); /* by the right switch */
+	UNTIL(w->f, w->f1.n == 2);
+	fake_fencer_prove(&w->f1, &w->f1.orders[1]);
+	wait_for(w->f, FENCE_RECORDED);
 }
 
 WORLD_TEST(a_fence_that_no_fencer_answers_ends_also_when_the_clock_is_set_back)
@@ -463,8 +489,10 @@ WORLD_TEST(a_new_leader_whose_clock_is_behind_waits_for_nodes_to_come_back)
 	(void)strand(w);
 	start_again(w);
 	leave_proof(w);
-	unit_clock_step(-600000);
+	unit_clock_step(-200000);
 	start_again(w);
+	fake_fencer_connect(&w->f1, "");
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]); /* again, to this server */
 	pass(w->f, NODES_GRACE_MS);
 	assert_true(is_in(w->f, FENCE_OFF));
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
@@ -518,6 +546,90 @@ WORLD_TEST(a_node_that_is_down_is_not_freed_by_a_proof_from_before_the_server_be
 	lead_long(w->f);
 	wait_for(w->f, FENCE_FAILED);
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* The order of a former server is sent again. @ahead_ms: the fencer's clock, with which it has made @answer.
+ */
+static void answer_the_next_lead(struct world *w, Holdfast__V1__FenceAnswer answer, int64_t ahead_ms)
+{
+	start_again(w);
+	unit_clock_advance(USEC_PER_SEC);
+	fake_fencer_connect(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 2);
+	answer.off_ms += ahead_ms;
+	answer.status_ms += ahead_ms;
+	fake_fencer_answer(&w->f1, &w->f1.orders[0], &answer);
+	run_idle(w->f->event);
+}
+
+/* The switch was another machine's: n1 has had no time yet to show that. */
+static void refute_in_the_grace(struct world *w)
+{
+	assert_true(is_in(w->f, FENCE_OFF));
+	pass(w->f, NODES_GRACE_MS);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	wait_for(w->f, FENCE_FAILED);
+	assert_non_null(strstr(fence_of(w->f)->error, "was heard after it was proved off"));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+}
+
+WORLD_TEST(a_node_that_was_back_as_the_server_ended_has_the_grace_to_refute_a_younger_proof)
+{
+	(void)strand(w);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	answer_the_next_lead(w, fake_fencer_proof(), 2000);
+	refute_in_the_grace(w);
+}
+
+WORLD_TEST(a_connected_node_that_a_former_server_ordered_off_has_the_grace_to_refute_a_younger_proof)
+{
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	w->f->server->config.node_down_after_us = 0;
+	answer_the_next_lead(w, fake_fencer_proof(), 2000);
+	w->f->server->config.node_down_after_us = USEC_PER_SEC;
+	node_down_rearm(w->f->server);
+	UNTIL(w->f, state_node(&w->f->server->state, "n1")->node.status == NODE_DOWN);
+	refute_in_the_grace(w);
+}
+
+WORLD_TEST(a_fencers_clock_that_is_ahead_leaves_a_connected_node_the_grace_of_the_next_leader)
+{
+	Holdfast__V1__FenceAnswer answer;
+
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, true);
+	UNTIL(w->f, w->f1.n == 1);
+	answer = fake_fencer_proof();
+	unit_clock_advance(10 * USEC_PER_SEC);
+	fake_node_send_heartbeat(&w->f->n1);
+	run_idle(w->f->event);
+	answer_the_next_lead(w, answer, 30000);
+	refute_in_the_grace(w);
+}
+
+/* It was lost with a server, and the next one ordered its fence and ended. */
+static void miss_for_two_leads(struct world *w)
+{
+	start_again(w);
+	w->f->server->config.heartbeat_us = USEC_PER_SEC; /* it is not down after the grace */
+	lead_long(w->f);
+	fake_fencer_connect(&w->f1, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+}
+
+WORLD_TEST(a_node_that_two_servers_have_missed_is_freed_after_the_grace)
+{
+	miss_for_two_leads(w);
+	answer_the_next_lead(w, fake_fencer_proof(), 2000);
+	assert_true(is_in(w->f, FENCE_OFF));
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+	lead_long(w->f);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
 
 WORLD_TEST(a_proof_from_before_a_restore_frees_nothing)
@@ -1166,6 +1278,62 @@ WORLD_TEST(a_node_that_is_heard_after_its_fence_is_recorded_is_not_fenced_by_the
 	assert_int_equal(w->f1.n, 1);
 }
 
+WORLD_TEST(a_node_that_was_connected_after_its_fence_is_not_fenced_by_the_next_leader)
+{
+	want_fence(w->f);
+	fake_fencer_prove(&w->f1, strand(w));
+	wait_for(w->f, FENCE_RECORDED);
+	unit_clock_step(-200000);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0); /* the switch was another machine's */
+	assert_int_equal(run_alloc(w->f, ALLOC_2, "n1", NULL), STATUS_OK);
+	claim_db(&w->f->n1);
+	start_again(w);
+	assert_string_equal(plan_of(w->f), "it is away for less than the volume's after");
+	lead_long(w->f);
+	assert_string_equal(plan_of(w->f), "it was heard after it was proved off: look at its switch");
+}
+
+/* The former server may have heard n1 after the proof, and nobody knows that it has. */
+static void doubt_proof(struct world *w)
+{
+	const Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
+
+	want_fence(w->f);
+	miss_for_two_leads(w);
+	unit_clock_advance(USEC_PER_SEC);
+	answer_the_next_lead(w, answer, 500);
+	wait_for(w->f, FENCE_FAILED);
+	assert_non_null(strstr(fence_of(w->f)->error, "may have heard"));
+	w->f->server->config.fence_max_per_minute = 3;
+	w->f->server->config.heartbeat_us = USEC_PER_SEC;
+	fake_node_connect(&w->f->n2, "n2", BOOT_1, NULL, 0);
+}
+
+WORLD_TEST(a_node_that_a_former_server_may_have_heard_is_fenced_by_the_server_again)
+{
+	doubt_proof(w);
+	disconnect_fencer(w, &w->f1);
+	lead_long(w->f);
+	run_for(w->f->event, LOSS_RETRY_MS);
+	fake_node_connect(&w->f->n2, "n2", BOOT_1, NULL, 0);
+	fake_fencer_connect(&w->f1, "");
+	UNTIL(w->f, w->f1.n == 3);
+	unit_clock_advance(USEC_PER_SEC);
+	fake_fencer_prove(&w->f1, &w->f1.orders[2]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
+}
+
+WORLD_TEST(a_node_that_is_back_after_a_proof_in_doubt_is_not_fenced_by_the_server_again)
+{
+	doubt_proof(w);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0); /* the switch was another machine's */
+	run_idle(w->f->event);
+	start_again(w);
+	lead_long(w->f);
+	assert_string_equal(plan_of(w->f), "it was heard after it was proved off: look at its switch");
+}
+
 /* The answer is no proof, and says nothing of the switch. */
 WORLD_TEST(a_node_whose_fence_has_times_that_do_not_fit_is_fenced_by_the_server_again)
 {
@@ -1292,6 +1460,10 @@ WORLD_TEST(a_node_that_was_connected_until_the_server_began_is_not_switched_off)
 	fake_fencer_connect(&w->f1, "");
 	assert_error(fence(w->f, false, "it burnt", &err), STATUS_FAILED_PRECONDITION, err, "may come back");
 	assert_int_equal(w->f1.n, 0);
+	disconnect_fencer(w, &w->f1);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	fake_fencer_prove(&w->f1, strand(w)); /* it was back, and is away */
+	wait_for(w->f, FENCE_RECORDED);
 }
 
 WORLD_TEST(a_server_that_has_just_begun_fences_nothing_by_itself)
