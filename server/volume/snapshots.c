@@ -249,6 +249,39 @@ static bool apply_made(Holdfast__V1__Snapshot *snapshot, const Holdfast__V1__Ext
 	       message_set_text(&snapshot->last_error, "");
 }
 
+static bool is_of_volume(const Holdfast__V1__Snapshot *snapshot, const struct volume *volume)
+{
+	return str_eq(snapshot->source_volume_id, volume->id) &&
+	       str_eq(snapshot->namespace_, volume->namespace) &&
+	       str_eq(snapshot->external_source_id, volume->external_id);
+}
+
+/* Is the volume that @work began with still there? */
+static bool has_source(struct server *server, const struct snapshotting *work)
+{
+	const struct volume_entry *entry =
+		state_volume(&server->state, work->snapshot->namespace_, work->snapshot->source_volume_id);
+
+	return entry && is_of_volume(work->snapshot, &entry->volume);
+}
+
+void snapshots_forget_unmade(struct server *server, struct change *change, const struct volume *volume)
+{
+	struct record_entry *entry = snapshots_first(&server->state, volume->plugin_id);
+	char object[OBJECT_NAME_SIZE];
+
+	for (; entry && change->n < CHANGE_OBJECTS_MAX / 2;
+	     entry = snapshots_next(entry, volume->plugin_id)) {
+		const Holdfast__V1__Snapshot *snapshot = snapshots_of(entry);
+
+		if (snapshot->snapshot_id[0] != '\0' || !is_of_volume(snapshot, volume))
+			continue;
+		change_delete_record(change, entry->key);
+		audit_own(server, change, CREATE, object_name(snapshot, object),
+			  "forgotten with its volume; the provider may have made it");
+	}
+}
+
 /* Takes @work. @was_asked: the provider may have heard of it. */
 static void make_failed(struct server *server, struct snapshotting *work, bool was_asked,
 			const struct error *err)
@@ -260,10 +293,12 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 	/* the same codes mean the same as of a volume that is created */
 	creating.phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
 	failure = volume_phase_failure(&creating, err->status, !work->is_new);
-	if (failure == VOLUME_FAILURE_FORGETS || (work->is_new && !was_asked)) {
+	if (failure == VOLUME_FAILURE_FORGETS || (work->is_new && !was_asked) || !has_source(server, work)) {
 		delete_record(&change, work->snapshot);
 		if (work->call) /* a schedule records the cause */
-			audit_end(server, &change, work, CREATE, "the provider did not make it");
+			audit_end(server, &change, work, CREATE,
+				  failure == VOLUME_FAILURE_FORGETS ? "the provider did not make it"
+								    : err->msg);
 	} else if (message_set_text(&work->snapshot->last_error, err->msg)) {
 		put_record(&change, work->snapshot);
 	}
@@ -377,8 +412,7 @@ static enum status check_create(struct server *server, const struct volume_entry
 static enum status check_same(const Holdfast__V1__Snapshot *known, const struct volume *volume,
 			      struct error *err)
 {
-	if (str_eq(known->source_volume_id, volume->id) &&
-	    str_eq(known->external_source_id, volume->external_id))
+	if (is_of_volume(known, volume))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_ALREADY_EXISTS, 0,

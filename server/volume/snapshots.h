@@ -10,6 +10,7 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <protobuf-c/protobuf-c.h>
 
+struct change;
 struct server;
 
 enum { SNAPSHOT_NAME_MAX = 128, SNAPSHOT_NAME_SIZE };
@@ -51,6 +52,11 @@ enum status snapshots_make(struct server *server, const struct volume_entry *ent
 /** Remove a snapshot that is recorded. */
 enum status snapshots_remove(struct server *server, const Holdfast__V1__Snapshot *snapshot,
 			     snapshots_done_fn *done, struct error *err);
+
+/** Stages that the snapshots of @volume without an id are forgotten, as many as fit @change. To be called
+ * when it is deregistered or deleted: only a repeat of their creation, which needs the volume, could end
+ * them. */
+void snapshots_forget_unmade(struct server *server, struct change *change, const struct volume *volume);
 
 static inline const Holdfast__V1__Snapshot *snapshots_of(const struct record_entry *entry)
 {

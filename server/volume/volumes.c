@@ -13,6 +13,7 @@
 #include "log/log.h"
 #include "recovery/epoch.h"
 #include "state/keys.h"
+#include "volume/snapshots.h"
 #include "volume/store.h"
 #include "volume/view.h"
 #include "volume/why.h"
@@ -133,6 +134,7 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	waiting = volumes_waiting_new(call, &entry->volume);
 	if (waiting)
 		waiting->is_creating = volume_is_creating(server, &entry->volume);
+	snapshots_forget_unmade(server, &change, &entry->volume);
 	volume_store_stage_deletion(server, &change, entry);
 	audit_about(server, &change, call, "Volumes.Deregister", volume_object(&entry->volume, object), NULL,
 		    &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"});

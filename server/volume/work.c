@@ -18,6 +18,7 @@
 #include "volume/call.h"
 #include "volume/identity.h"
 #include "volume/phase.h"
+#include "volume/snapshots.h"
 #include "volume/store.h"
 #include "volume/why.h"
 
@@ -271,6 +272,7 @@ static void volume_work_forget(struct volume_work *work, const char *what, const
 			volume_work_note(work, &parts);
 		return;
 	}
+	snapshots_forget_unmade(work->server, &change, &entry->volume);
 	volume_store_stage_deletion(work->server, &change, entry);
 	audit_own(work->server, &change, what, volume_object(&entry->volume, object), why);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = work->id, .op = "provider"}, "%s: forgotten, %s",
