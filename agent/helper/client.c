@@ -59,6 +59,7 @@ struct helper_instance {
 	uint8_t launch_mode;	/* of HELLO */
 	pid_t pid;		/* 0: no process, or not known yet */
 	bool has_failed;	/* it went down against our will and has not been ready since */
+	bool is_start_failing;	/* it went down before it was ready, and has not been ready since */
 	bool is_retiring;	/* CLOSING because another one will take its place */
 	bool is_restart_wanted; /* to be replaced when it is scheduled */
 	struct error last_error;
@@ -79,6 +80,8 @@ struct abandoned {
 	int64_t sent_ms;
 };
 
+enum { SILENT_MAX = 16 };
+
 struct helper_client {
 	sd_event *event; /* borrowed */
 	const struct helper_client_events *events;
@@ -97,6 +100,8 @@ struct helper_client {
 	sd_event_source *rate_timer; /* no change is begun until then, */
 	bool is_list_over_rate;	     /* and no list */
 	uint64_t over_rate_us;	     /* monotonic, of the last reply that its rate is used up; 0: never */
+	char silent[SILENT_MAX][MH_LABEL_SIZE]; /* groups whose last call ended its instance; or empty */
+	unsigned int next_silent;
 	struct helper_info info;
 };
 
@@ -118,6 +123,26 @@ static struct helper_instance *nfs_instance(struct helper_client *client)
 static bool may_hang(const struct helper_call *call)
 {
 	return call && (call->lane == HELPER_NFS || call->group[0] != '\0');
+}
+
+/* Returns the place of @group among those whose last call ended its instance; NULL: it is not there. */
+static char *find_silent(struct helper_client *client, const char *group)
+{
+	for (size_t i = 0; i < SILENT_MAX && group[0] != '\0'; i++) {
+		if (str_eq(client->silent[i], group))
+			return client->silent[i];
+	}
+	return NULL;
+}
+
+/* The latest are kept. */
+static void note_silent(const struct helper_call *call)
+{
+	struct helper_client *client = call->client;
+
+	if (call->group[0] != '\0' && !find_silent(client, call->group))
+		(void)str_copy(client->silent[client->next_silent++ % SILENT_MAX], MH_LABEL_SIZE,
+			       call->group);
 }
 
 static struct call_list *list_of(struct helper_call *call)
@@ -197,7 +222,10 @@ static void client_finish(struct helper_call *call, const union helper_reply *re
 	helper_done_fn *done = call->done;
 	void *userdata = call->userdata;
 	bool is_overlapping = may_hang(call);
+	char *silent = find_silent(client, call->group);
 
+	if (reply && silent)
+		silent[0] = '\0';
 	if (reply && call->lane != HELPER_NFS) {
 		client->info.failures = 0;
 		client->info.last_error = (struct error){0};
@@ -222,12 +250,12 @@ static void wait_again(struct helper_call *call)
 			 NULL);
 }
 
-/* Has it waited only for its turn? Without an instance of its lane, or after a death, more is wrong. */
+/* Has it waited only for its turn? If no instance of its lane starts, or after a death, more is wrong. */
 static bool waits_for_its_turn(const struct helper_call *call)
 {
 	FOREACH_INSTANCE (instance, call->client) {
 		if ((instance->lane == HELPER_NFS) == (call->lane == HELPER_NFS) &&
-		    instance->state == INSTANCE_READY)
+		    !instance->is_start_failing)
 			return call->deaths == 0;
 	}
 	return false;
@@ -279,6 +307,7 @@ static void client_repeat(struct helper_call *call, const struct error *why)
 	struct error err;
 
 	call->instance = NULL;
+	note_silent(call);
 	if (++call->deaths >= 2) {
 		err = *why;
 		err.status = STATUS_UNAVAILABLE;
@@ -427,12 +456,16 @@ static enum status instance_start_soon(struct helper_instance *instance, struct 
 /* Reports that nothing is left of an instance, and starts another one after a delay. */
 static void instance_go_down(struct helper_instance *instance, const struct error *why)
 {
-	uint64_t delay_us = backoff_next(&instance->backoff, backoff_random());
+	uint64_t delay_us;
 	struct error err;
 
+	if (instance->seq > 1) /* it had a request, which it did not answer perhaps */
+		backoff_reset(&instance->backoff);
+	delay_us = backoff_next(&instance->backoff, backoff_random());
 	instance->state = INSTANCE_NONE;
 	instance->pid = 0;
 	instance->has_failed = true;
+	instance->is_start_failing = instance->seq == 0;
 	instance->last_error = *why;
 	if (wakeup_arm(instance->client->event, &instance->restart_timer, delay_us, on_restart, instance,
 		       &err) != STATUS_OK)
@@ -621,6 +654,7 @@ static void on_first_message(struct helper_instance *instance, const void *bytes
 		return;
 	client_on_ready(instance, &hello);
 	instance->has_failed = false;
+	instance->is_start_failing = false;
 }
 
 static void on_reply(struct helper_instance *instance, const void *bytes, size_t n)
@@ -715,6 +749,7 @@ static int on_request_timeout(sd_event_source *source, uint64_t usec, void *user
 			clock_format_duration(instance->client->request_timeout_us, text));
 	instance_give_up(instance, &err);
 	instance->current = NULL;
+	note_silent(call);
 	client_finish(call, NULL, &err);
 	return 0;
 }
@@ -773,15 +808,18 @@ static bool is_volume_taken(struct helper_client *client, const struct helper_ca
 	return false;
 }
 
-/* Has its group a share of the pool in flight, half of it but at least one? */
+/* Has its group a share of the pool in flight, half of it but at least one? Silent groups share one. */
 static bool is_share_taken(struct helper_client *client, const struct helper_call *call)
 {
+	const bool is_silent = find_silent(client, call->group);
 	size_t n = 0;
 
 	if (call->group[0] == '\0')
 		return false;
 	FOREACH_INSTANCE (instance, client)
-		n += instance->current && str_eq(instance->current->group, call->group);
+		n += instance->lane == call->lane && instance->current &&
+		     (str_eq(instance->current->group, call->group) ||
+		      (is_silent && find_silent(client, instance->current->group)));
 	return n > 0 && n >= (client->n_instances - 1) / 2;
 }
 
@@ -810,8 +848,10 @@ static bool is_list_in_flight(struct helper_client *client)
 	return !TAILQ_EMPTY(&client->urgent);
 }
 
+/* The first that may be sent; of a silent group only if there is no other. */
 static struct helper_call *next_call(struct helper_client *client, const struct helper_instance *instance)
 {
+	struct helper_call *silent = NULL;
 	struct helper_call *call;
 
 	if (instance->lane == HELPER_NORMAL && !TAILQ_EMPTY(&client->urgent))
@@ -819,11 +859,15 @@ static struct helper_call *next_call(struct helper_client *client, const struct 
 	if (client->rate_timer || is_list_in_flight(client))
 		return NULL;
 	TAILQ_FOREACH (call, &client->normal, entry) {
-		if (call->lane == instance->lane && !is_share_taken(client, call) &&
-		    !is_volume_taken(client, call))
+		if (call->lane != instance->lane || is_share_taken(client, call) ||
+		    is_volume_taken(client, call))
+			continue;
+		if (!find_silent(client, call->group))
 			return call;
+		if (!silent)
+			silent = call;
 	}
-	return NULL;
+	return silent;
 }
 
 /* Replace those that have nothing in flight; of the pool one at a time, so that others serve meanwhile. */

@@ -12,10 +12,14 @@
  * When the rate of the helper's policy is used up, no change is begun for a moment and the request is sent
  * again: more work than the rate allows takes longer, but does not fail.
  *
- * NFS has an instance of its own, started on demand: a server that does not answer delays no other volume.
+ * NFS has an instance of its own, started on demand: a server that does not answer delays no volume but those
+ * of other NFS servers, these by one call.
  *
  * A CSI plugin or host volume has at most half of the others in flight, or one: if there are two, another
  * volume has an instance while it hangs.
+ *
+ * A group is silent from a call that ended its instance to the next answer of any call. Its calls are sent
+ * when no other call can be, and silent groups have that half together.
  *
  * A list is read as one: from the first urgent request to the last no change is begun, and the first waits
  * until those in flight are done. Only changes of NFS, plugins and host volumes may be in flight meanwhile;
@@ -132,8 +136,8 @@ enum helper_lane {
 	HELPER_URGENT, /* lists */
 };
 
-/** Queue a request; copied. @group whose file systems hang together, a CSI plugin or host volume (copied);
- * empty: not shared. @done runs exactly once, from the event loop, never from inside this call.
+/** Queue a request; copied. @group whose file systems hang together, a CSI plugin, host volume or NFS server
+ * (copied); empty: not shared. @done runs exactly once, from the event loop, never from inside this call.
  * Fails with STATUS_RESOURCE_EXHAUSTED above HELPER_QUEUE_MAX. */
 enum status helper_client_request(struct helper_client *client, const union helper_request *request,
 				  enum helper_lane lane, const char *group, helper_done_fn *done,

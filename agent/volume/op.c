@@ -728,7 +728,8 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 static void op_send(struct volume_op *op, enum volume_op_action action)
 {
 	const struct volume_target *target = &op->target;
-	bool has_group = target->type == VOLUME_CSI || target->source.class == SOURCE_BIND;
+	bool is_nfs = target->source.class == SOURCE_NFS4;
+	bool has_group = target->type == VOLUME_CSI || target->source.class == SOURCE_BIND || is_nfs;
 	union helper_request request;
 	enum status status;
 	struct error err;
@@ -736,8 +737,7 @@ static void op_send(struct volume_op *op, enum volume_op_action action)
 	status = make_request(op, action, &request, &err);
 	if (status == STATUS_OK)
 		status = helper_client_request(
-			op->manager->helper, &request,
-			target->source.class == SOURCE_NFS4 ? HELPER_NFS : HELPER_NORMAL,
+			op->manager->helper, &request, is_nfs ? HELPER_NFS : HELPER_NORMAL,
 			has_group ? volume_target_group(target) : "", on_reply, op, &err);
 	if (status != STATUS_OK)
 		volume_op_handle(op, VOLUME_OP_FAILED, &err);

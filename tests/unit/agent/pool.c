@@ -178,6 +178,11 @@ void pool_ask_of(struct pool *f, enum mh_op op, const char *volume, const char *
 	ask(f, op, volume, HELPER_NORMAL, group);
 }
 
+void pool_ask_nfs(struct pool *f, enum mh_op op, const char *volume, const char *server)
+{
+	ask(f, op, volume, HELPER_NFS, server);
+}
+
 void pool_inject(struct pool *f, enum fake_fault fault, const char *volume, uint32_t calls)
 {
 	f->fake.state->fault = fault;

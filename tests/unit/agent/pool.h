@@ -48,6 +48,8 @@ void pool_idle(struct pool *f);
 void pool_ask(struct pool *f, enum mh_op op, const char *volume, enum helper_lane lane);
 /** The same in the normal lane, of a volume of @group. */
 void pool_ask_of(struct pool *f, enum mh_op op, const char *volume, const char *group);
+/** The same of an NFS server. */
+void pool_ask_nfs(struct pool *f, enum mh_op op, const char *volume, const char *server);
 
 /** What fails: the first @calls requests about volumes that begin with @volume. */
 void pool_inject(struct pool *f, enum fake_fault fault, const char *volume, uint32_t calls);

@@ -292,6 +292,79 @@ CASE(a_request_that_only_waited_may_be_repeated)
 	assert_int_equal(f->results[1].err.status, STATUS_DEADLINE_EXCEEDED);
 }
 
+/* While its helper is started again, after its end in a call. */
+CASE(a_request_that_waited_for_a_helper_that_comes_back_may_be_repeated)
+{
+	pool_inject(f, FAKE_DIE_BEFORE, "p", 1);
+	pool_make(f, 1, 1000);
+	pool_count(f, &f->ready, 1);
+	f->fake.state->start = FAKE_START_MUTE;
+	f->fake.state->start_times = 1;
+	pool_ask(f, MH_OP_STAGE, "p1", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 2);
+	assert_string_equal(f->results[0].name, "a");
+	assert_int_equal(f->results[0].err.status, STATUS_ABORTED);
+	assert_int_equal(f->results[1].err.status, STATUS_DEADLINE_EXCEEDED);
+}
+
+/* Eight helpers, each a tenth of a second after the one before. */
+CASE(a_helper_that_ended_in_a_call_is_started_again_soon)
+{
+	pool_inject(f, FAKE_DIE_BEFORE, "p", 1000);
+	pool_make(f, 1, 2500);
+	for (size_t i = 0; i < ARRAY_SIZE(hanging); i++)
+		pool_ask(f, MH_OP_STAGE, hanging[i], HELPER_NORMAL);
+	pool_count(f, &f->n_results, ARRAY_SIZE(hanging));
+	for (size_t i = 0; i < ARRAY_SIZE(hanging); i++)
+		assert_int_equal(f->results[i].err.status, STATUS_UNAVAILABLE);
+}
+
+/* Until one of its calls is answered. */
+CASE(an_nfs_server_that_does_not_answer_delays_others_by_one_call)
+{
+	pool_inject(f, FAKE_DIE_BEFORE, "p", 1000);
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->ready, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(hanging); i++)
+		pool_ask_nfs(f, MH_OP_STAGE, hanging[i], "192.0.2.1");
+	pool_ask_nfs(f, MH_OP_STAGE, "a", "192.0.2.2");
+	pool_count(f, &f->n_results, 1);
+	assert_string_equal(f->results[0].name, "a");
+	assert_int_equal(f->fake.state->starts, 3);
+	pool_count(f, &f->n_results, 5);
+	pool_ask_nfs(f, MH_OP_STAGE, "p1", "192.0.2.1");
+	pool_ask_nfs(f, MH_OP_STAGE, "b", "192.0.2.2");
+	f->fake.state->fault = FAKE_FAULT_NONE;
+	pool_count(f, &f->n_results, 7);
+	assert_string_equal(f->results[5].name, "b");
+	pool_ask_nfs(f, MH_OP_STAGE, "p2", "192.0.2.1");
+	pool_ask_nfs(f, MH_OP_STAGE, "c", "192.0.2.2");
+	pool_count(f, &f->n_results, 9);
+	assert_string_equal(f->results[7].name, "p2");
+}
+
+CASE(plugins_that_do_not_answer_have_half_of_the_pool_together)
+{
+	pool_inject(f, FAKE_DIE_BEFORE, "p", 1000);
+	pool_make(f, 2, 30000);
+	pool_ask_of(f, MH_OP_STAGE, "p1", "plug");
+	pool_ask_of(f, MH_OP_STAGE, "p2", "other");
+	pool_count(f, &f->n_results, 2);
+	f->fake.state->fault = FAKE_HANG;
+	pool_ask_of(f, MH_OP_STAGE, "p3", "plug");
+	pool_ask_of(f, MH_OP_STAGE, "p4", "other");
+	pool_until(f, one_is_in_flight);
+	pool_count(f, &f->ready, 2 + 4);
+	pool_idle(f);
+	assert_true(is_in_flight(f, "p3"));
+	assert_false(is_in_flight(f, "p4"));
+	pool_ask_of(f, MH_OP_STAGE, "a", "third");
+	pool_count(f, &f->n_results, 3);
+	assert_string_equal(f->results[2].name, "a");
+	assert_true(f->results[2].is_answered);
+}
+
 static bool nfs_is_idle(struct pool *f)
 {
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];

@@ -283,6 +283,34 @@ CASE(volumes_of_one_host_volume_leave_a_helper_to_others)
 	unmount_two(f, VOLUME_NATIVE, SOURCE_BIND);
 }
 
+CASE(a_silent_nfs_server_delays_others_by_one_call)
+{
+	static const char *const names[] = {"v1", "v2", "v3", "x"};
+	struct request requests[ARRAY_SIZE(names)] = {0};
+	struct error err;
+
+	f->fake.state->fault = FAKE_DIE_BEFORE;
+	f->fake.state->fault_call = 1;
+	f->fake.state->fault_calls = 1000;
+	(void)str_copy(f->fake.state->fault_volume, sizeof(f->fake.state->fault_volume), "v");
+	run_until(f, &f->ready, HELPER_POOL_DEFAULT);
+	volume_manager_set_observed(f->manager, mount_snapshot_new());
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct volume_target one = target(names[i], ALLOC_A);
+
+		one.type = VOLUME_NATIVE;
+		one.source.class = SOURCE_NFS4;
+		(void)str_copy(one.source.server, sizeof(one.source.server),
+			       names[i][0] == 'v' ? "192.0.2.1" : "192.0.2.2");
+		requests[i] = (struct request){.f = f, .name = names[i]};
+		assert_ok(volume_manager_unmount(f->manager, &one, on_done, on_retry, NULL, &requests[i],
+						 &requests[i].task, &err));
+	}
+	run_until(f, &f->n_done, 1);
+	assert_string_equal(f->results[0].name, "x");
+	assert_int_equal(f->fake.state->starts, HELPER_POOL_DEFAULT + 2);
+}
+
 CASE(helper_records_are_relayed_to_the_journal)
 {
 	struct request a = {.f = f, .name = "a"};
