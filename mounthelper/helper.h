@@ -19,8 +19,8 @@ enum {
 	HELPER_SOCKET_FD = 3,
 	HELPER_MESSAGE_FD = 4, /* the caller's standard error, if it is a pipe, until the lock-down */
 	HELPER_INSTANCES = 8,
-	PLUGINS_INSTANCES = 6, /* of these, in folders of plugins */
-	PLUGIN_INSTANCES = 4,  /* of these, in that of one plugin; a power of two */
+	PLUGINS_INSTANCES = 6, /* of these, in folders of plugins and host volumes */
+	PLUGIN_INSTANCES = 4,  /* of these, in that of one plugin, or in host volumes; a power of two */
 	TREE_LINE_MAX = 32,    /* directories from a tree up to the root, both included */
 };
 

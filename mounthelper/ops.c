@@ -43,11 +43,10 @@ static const struct operation *operation_of(const union mh_request *req)
  * a request may name one volume and find another. */
 static bool may_wait(const struct helper *h)
 {
-	const struct profile *profiles = h->agent->profiles;
+	const struct profile *p = h->agent->profiles;
 
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++)
-		if ((profiles[i].class != MH_CLASS_BLOCK && profiles[i].class != MH_CLASS_TMPFS) ||
-		    profiles[i].shared)
+		if ((p[i].class != MH_CLASS_BLOCK && p[i].class != MH_CLASS_TMPFS) || p[i].shared)
 			return true;
 	return false;
 }
@@ -56,14 +55,12 @@ static bool may_wait(const struct helper *h)
  * intent without a result, and the agent starts another helper. */
 static struct outcome run(struct helper *h, const union mh_request *req, const struct admission *admission)
 {
-	bool is_bounded = may_wait(h);
 	struct outcome outcome;
 
-	if (is_bounded && sys_set_timer(h->agent->nfs_timeout_s) < 0)
+	if (may_wait(h) && sys_set_timer(h->agent->nfs_timeout_s) < 0)
 		return outcome_stop(MH_INTERNAL, STEP_SOURCE, REASON_POSTCONDITION);
 	outcome = operation_of(req)->run(h, req, admission);
-	if (is_bounded)
-		(void)sys_set_timer(0);
+	(void)sys_set_timer(0);
 	return outcome;
 }
 
@@ -90,19 +87,23 @@ static enum reason consult_table(struct helper *h, const union mh_request *req, 
 /* Checks a request before its intent. REASON_NONE: it is allowed, and the volume is locked. */
 static enum reason admit(struct helper *h, const union mh_request *req, struct admission *ret)
 {
-	const struct operation *operation = operation_of(req);
 	enum reason reason =
-		operation->run ? admit_request(h, req, clock_realtime_ms(), ret) : REASON_UNKNOWN_OP;
+		operation_of(req)->run ? admit_request(h, req, clock_realtime_ms(), ret) : REASON_UNKNOWN_OP;
 	const char *plugin = req->header.op == MH_OP_UNSTAGE ? req->unstage.profile : "";
+	const struct profile *profile;
 
 	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;
 	if (reason == REASON_NONE)
 		reason = consult_table(h, req, ret);
+	profile = ret->profile ? ret->profile : policy_profile(h->agent, ret->slot.profile);
 	if (req->header.op == MH_OP_UNPUBLISH && ret->slot.stage != STATE_UNSTAGED)
 		plugin = ret->slot.plugin;
 	else if (ret->profile && ret->profile->class == MH_CLASS_CSI)
 		plugin = ret->profile->name;
+	/* all together: they may have one server */
+	if (plugin[0] == '\0' && profile && profile->class == MH_CLASS_BIND)
+		plugin = "/";
 	if (reason == REASON_NONE && plugin[0] != '\0' && lock_plugin(h->state_fd, plugin) < 0)
 		reason = REASON_LOCKED;
 	return reason;

@@ -125,9 +125,9 @@ int lock_instance(int fd);
 /** Locks @volume until lock_release(); -EAGAIN when another instance works on it. */
 int lock_volume(int fd, const char *volume);
 
-/** Takes one of PLUGIN_INSTANCES places in the folder of @plugin, and one of PLUGINS_INSTANCES, until
- * lock_release(); -EAGAIN when all are taken: what a plugin puts there may hold a process for ever, and the
- * other places are for other volumes. */
+/** Takes one of PLUGIN_INSTANCES places in the folder of @plugin ("/": in the paths of all host volumes,
+ * which may have one server), and one of PLUGINS_INSTANCES, until lock_release(); -EAGAIN when all are taken:
+ * a mount there may hold a process for ever, and the other places are for other volumes. */
 int lock_plugin(int fd, const char *plugin);
 
 /** Waits for the lock of @alloc's directory, held only while one publish is made or removed. */

@@ -181,7 +181,7 @@
 	X(REASON_IN_USE, "in-use",                                                                           \
 	  "a process has files open or its working directory there: find it with fuser -m or lsof")          \
 	X(REASON_LOCKED, "volume-locked",                                                                    \
-	  "another instance of the helper works on the volume: its end is waited for")                       \
+	  "an instance works on the volume, or others have all places of its kind: an end is waited for")    \
 	X(REASON_MAX_STAGED, "max-staged",                                                                   \
 	  "max_staged of the agent block at line N of the policy is reached: stop allocations, or raise it " \
 	  "there")                                                                                           \

@@ -483,12 +483,14 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 	char where[64] = "more in";
 
 	if (helper_reply_is_locked(reply))
-		return error_set(err, STATUS_ABORTED, 0,
-				 "%s of %s: another instance of the mount helper is at work on the volume, "
-				 "since before the agent was started or replaced the instance; its end is "
-				 "waited for: see it with ps -ef | grep mounthelper, and if it hangs, its "
-				 "stack in /proc/PID/stack",
-				 helper_op_name(reply->header.op), subject);
+		return error_set(
+			err, STATUS_ABORTED, 0,
+			"%s of %s: another instance of the mount helper is at work on the volume, "
+			"since before the agent was started or replaced the instance, or instances "
+			"hold all places of its plugin, or of host volumes; an end is waited for: see "
+			"them with ps -ef | grep mounthelper, and if one hangs, its stack in "
+			"/proc/PID/stack",
+			helper_op_name(reply->header.op), subject);
 	outcome = &outcomes[reply->status];
 	if (outcome->status == STATUS_OK)
 		return STATUS_OK;

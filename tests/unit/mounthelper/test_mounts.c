@@ -724,6 +724,25 @@ static struct life publish_and_forget(enum mh_class class, bool is_lost)
 	return life;
 }
 
+/* Its file server may never answer, whoever asks it. */
+TEST_FIXTURE(a_host_volume_takes_one_of_the_places_of_plugins, setup, teardown)
+{
+	struct life life = publish_and_forget(MH_CLASS_BIND, false);
+
+	ASSERT_REPLY(stage(life.stage), MH_ALREADY);
+	fake_places_of_plugins_taken(true);
+	ASSERT_REPLY(stage(life.stage), MH_BUSY);
+	ASSERT_REPLY(publish(life.publish), MH_BUSY);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_BUSY);
+	ASSERT_REPLY(unstage(life.unstage), MH_BUSY);
+	ASSERT_RECORDED("reason=volume-locked");
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
+	fake_places_of_plugins_taken(false);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(life.unstage), MH_OK);
+}
+
 TEST_FIXTURE(no_pair_of_requests_after_a_lost_table_unstages_a_published_volume, setup, teardown)
 {
 	static const enum mh_class of[] = {MH_CLASS_TMPFS, MH_CLASS_BIND, MH_CLASS_CSI};
