@@ -365,6 +365,19 @@ CASE(plugins_that_do_not_answer_have_half_of_the_pool_together)
 	assert_true(f->results[2].is_answered);
 }
 
+CASE(after_a_time_out_others_come_before_its_plugin)
+{
+	pool_inject(f, FAKE_HANG, "p", 1);
+	pool_make(f, 1, 3000);
+	pool_ask_of(f, MH_OP_STAGE, "p1", "plug");
+	pool_count(f, &f->n_results, 1);
+	pool_ask_of(f, MH_OP_STAGE, "p2", "plug");
+	pool_ask_of(f, MH_OP_STAGE, "a", "other");
+	pool_count(f, &f->n_results, 3);
+	assert_string_equal(f->results[1].name, "a");
+	assert_true(f->results[2].is_answered);
+}
+
 static bool nfs_is_idle(struct pool *f)
 {
 	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
