@@ -108,6 +108,8 @@ static bool may_restart(const struct place *place, const struct driver_task_reco
 	const Holdfast__Driver__V1__CapabilitiesResponse *offer =
 		drivers_offer(options->drivers, config->driver);
 
+	if (options->record->phase >= ALLOC_STOPPING)
+		return false;
 	if (!restart_is_wanted(config->restart) || !record->start || record->state != TASK_RECORD_RUNNING)
 		return false;
 	return !config->restart->by_default || !offer || offer->restart_tasks;
@@ -140,16 +142,12 @@ static bool restart(struct place *place, const Holdfast__Driver__V1__ExitResult 
 }
 
 /* The driver refuses a task whose volumes are not mounted, as after their plugin died: they are mounted
- * again. */
+ * again. A stop ends the wait when it is the task's turn. */
 static bool on_may_restart(void *userdata)
 {
 	const struct place *place = userdata;
-	const struct alloc_record *record = place->tasks->options.record;
 
-	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
-		if (record->volumes[i].state != VOLUME_PUBLISHED)
-			return false;
-	return true;
+	return alloc_may_restart(place->tasks->options.record);
 }
 
 static void on_exited(const Holdfast__Driver__V1__ExitResult *result, const struct error *err, void *userdata)

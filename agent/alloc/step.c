@@ -589,6 +589,14 @@ static bool can_mount(const struct volume_record *volume)
 	return volume->is_granted_now;
 }
 
+bool alloc_may_restart(const struct alloc_record *record)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
+		if (record->volumes[i].state != VOLUME_PUBLISHED)
+			return false;
+	return record->phase < ALLOC_STOPPING;
+}
+
 static struct alloc_next next_start(const struct alloc_record *record)
 {
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {

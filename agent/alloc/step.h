@@ -104,6 +104,10 @@ struct alloc_next {
 };
 
 /** The event of a task that has ended by itself, with @err or not. */
+/** May a task that failed be started again now? Not while the allocation ends, nor before its volumes are
+ * published again. */
+bool alloc_may_restart(const struct alloc_record *record);
+
 enum alloc_event_type alloc_task_end(const struct alloc_record *record, uint32_t task,
 				     const struct error *err);
 

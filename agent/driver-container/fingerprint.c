@@ -21,7 +21,6 @@ enum {
 	VERSION_S = 3600,
 	VERSION_RETRY_S = 60,
 	VERSION_TIMEOUT_S = 60,
-	WATCHERS_MAX = 64,
 };
 
 struct watcher {

@@ -228,6 +228,10 @@ static void health_begin(struct health *health)
 	health->is_late = false;
 	health->ask_until_us = 0;
 	limit(health, health->timeout_us);
+	if (!health->is_running) { /* memory is short */
+		json_decref(body);
+		return;
+	}
 	(void)snprintf(path, sizeof(path), "/containers/%s/exec", health->container);
 	ask(health,
 	    (struct engine_request){.method = "POST",

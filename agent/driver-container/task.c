@@ -1432,9 +1432,10 @@ static bool watch_process(struct op *op, const struct container *container)
 	if (op->end_fd < 0) {
 		op->end_pid = container->pid;
 		op->end_fd = process_open(container->pid);
-		if (op->end_fd >= 0)
-			task_op_look(op);
-		return op->end_fd >= 0;
+		if (op->end_fd < 0)
+			return false;
+		task_op_look(op);
+		return true;
 	}
 	if (container->pid == op->end_pid)
 		return watch_end(op, on_process_end, on_wait_limit, WAIT_S * USEC_PER_SEC);

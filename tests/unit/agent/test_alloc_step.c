@@ -315,7 +315,12 @@ TEST(a_task_that_waits_for_its_restart_is_taken_away_with_its_allocation)
 
 	play(record, trace, sizeof(trace));
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_FAILED, .err = &why}));
+	assert_true(alloc_may_restart(record));
+	record->volumes[0].state = VOLUME_CLAIMED; /* its plugin died */
+	assert_false(alloc_may_restart(record));
+	record->volumes[0].state = VOLUME_PUBLISHED;
 	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_false(alloc_may_restart(record)); /* though it is another task's turn to stop */
 	assert_false(
 		alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_TASK_RUNS, .handle = &handle}));
 	play(record, trace, sizeof(trace));
