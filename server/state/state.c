@@ -871,6 +871,8 @@ static void count_claim(struct state *state, const struct claim *claim, int chan
 	state->n_claims_by[claim->state] += (size_t)change;
 	if (claim_is_live(claim) && claim->attempts >= CLAIM_FAILING_ATTEMPTS)
 		state->n_claims_failing += (size_t)change;
+	if (claim_is_live(claim) && claim->adopted)
+		state->n_claims_adopted += (size_t)change;
 }
 
 static void count_live(struct state *state, struct claim_entry *entry, bool was_live, bool is_live)

@@ -351,6 +351,7 @@ struct state {
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */
+	size_t n_claims_adopted; /* live, and known from a report */
 	size_t n_releasing;	 /* claims, from the moment on when their work was ordered to stop */
 	size_t n_node_failing;	 /* of those, where the node's last try failed */
 	size_t n_allocs_by[CLIENT_N];

@@ -171,24 +171,33 @@ static bool may_be(const struct volume_entry *entry, const struct volume *volume
 		str_eq(other->profile, volume->profile));
 }
 
-static enum status check_placeholders(struct server *server, const struct rpc_call *call,
-				      const struct volume *volume, struct error *err)
+/* Returns another volume that nodes have reported as what may be the storage of @volume; NULL: none. Reports
+ * are few: after a restore, or of a node that is believed to have gone back. */
+static struct volume_entry *find_reported(struct server *server, const struct volume *volume)
 {
-	struct volume_entry *other =
-		state_epoch(&server->state) > 0 ? state_volume_from(&server->state, "", "") : NULL;
+	struct volume_entry *other = state_epoch(&server->state) > 0 || server->state.n_claims_adopted > 0
+					     ? state_volume_from(&server->state, "", "")
+					     : NULL;
+
+	while (other && (is_itself(other, volume) || !may_be(other, volume)))
+		other = state_volume_next(other);
+	return other;
+}
+
+static enum status check_reported(struct server *server, const struct rpc_call *call,
+				  const struct volume *volume, struct error *err)
+{
+	const struct volume_entry *other = find_reported(server, volume);
 	char name[FOREIGN_NAME_SIZE];
 
-	for (; other; other = state_volume_next(other))
-		if (may_be(other, volume) && !is_itself(other, volume))
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"%s: %s is known %sfrom a node's report and may be this storage; %swait "
-				"until its claims are released",
-				field_of(volume),
-				foreign_name(server, call, volume->namespace, &other->volume, name),
-				volume_is_placeholder(&other->volume) ? "only " : "with a claim ",
-				volume_is_placeholder(&other->volume) ? "register that one first, or " : "");
-	return STATUS_OK;
+	return other ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "%s: %s is known %sfrom a node's report and may be this storage; %swait "
+				 "until its claims are released",
+				 field_of(volume),
+				 foreign_name(server, call, volume->namespace, &other->volume, name),
+				 volume_is_placeholder(&other->volume) ? "only " : "with a claim ",
+				 volume_is_placeholder(&other->volume) ? "register that one first, or " : "")
+		     : STATUS_OK;
 }
 
 /* Has @parts the context and profile of the volume that it shares the storage of? A volume without a context
@@ -260,7 +269,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	if (status == STATUS_OK)
 		status = check_provider_id(server, call, volume, &id, err);
 	if (status == STATUS_OK)
-		status = check_placeholders(server, call, volume, err);
+		status = check_reported(server, call, volume, err);
 	return status;
 }
 
@@ -318,17 +327,22 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,
 				struct error *err)
 {
+	struct volume made = *volume;
 	struct volume_entry *at;
 	struct storage_id id;
 
+	(void)str_copy(made.external_id, sizeof(made.external_id), external_id);
 	storage_identify_external(volume->plugin_id, external_id, &id);
-	for (at = storage_first(&server->state, &id); at; at = storage_next(&server->state, &id, at))
-		if (!is_itself(at, volume))
-			return error_set(err, STATUS_ALREADY_EXISTS, 0,
-					 "volume %s: plugin %s answered with storage that another volume has "
-					 "already; nothing was kept, and nothing is deleted at the provider",
-					 volume->id, volume->plugin_id);
-	return STATUS_OK;
+	at = storage_first(&server->state, &id);
+	while (at && is_itself(at, volume))
+		at = storage_next(&server->state, &id, at);
+	if (!at && !find_reported(server, &made))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_ALREADY_EXISTS, 0,
+		"volume %s: plugin %s answered with storage that another volume has already; nothing was "
+		"kept, and nothing is deleted at the provider",
+		volume->id, volume->plugin_id);
 }
 
 enum status identity_check_alone(struct server *server, const struct rpc_call *call,

@@ -38,7 +38,8 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 				  const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
 
-/** Is @external_id, by which the provider answered to the creation of @volume, no other volume's?
+/** Is @external_id, by which the provider answered to the creation of @volume, no other volume's, nor what a
+ * claim that a node reported may be on?
  * STATUS_ALREADY_EXISTS if it is. */
 enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,
 				struct error *err);

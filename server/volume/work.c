@@ -665,6 +665,19 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 	return STATUS_OK;
 }
 
+/* The provider may answer with storage that it made by this name before, and that a node has under another
+ * name: after a restore only its report tells. */
+static enum status step_creating(struct volume_work *work, struct volume_parts *parts, struct error *err)
+{
+	const struct volume *volume = &parts->volume;
+	char name[VOLUME_PROVIDER_NAME_SIZE];
+
+	TRY(epoch_check(work->server, volume, err));
+	return volume_call_create(work->server, parts,
+				  volume_provider_name(work->server, volume->namespace, volume->id, name),
+				  on_created, work, err);
+}
+
 /* Continues a deletion. After a restore it may be an old one: nothing is deleted that may be in use again. */
 static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
@@ -689,15 +702,10 @@ static void volume_work_finish(struct volume_work *work, struct volume_parts *pa
 static enum status step(struct volume_work *work, struct volume_parts *parts, bool *ret_asked,
 			struct error *err)
 {
-	char name[VOLUME_PROVIDER_NAME_SIZE];
-
 	*ret_asked = true;
 	switch (parts->detail->phase) {
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING:
-		return volume_call_create(
-			work->server, parts,
-			volume_provider_name(work->server, parts->volume.namespace, parts->volume.id, name),
-			on_created, work, err);
+		return step_creating(work, parts, err);
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING:
 		return step_expanding(work, parts, ret_asked, err);
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING:

@@ -826,6 +826,13 @@ CLUSTER_TEST(a_report_replaces_no_volume_that_its_provider_works_on)
 	f->n2.csi.can_create_delete = true;
 	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD_DONE, 1, 0);
 	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	unit_clock_advance(600 * USEC_PER_SEC);
+	settle(f);
+	assert_int_equal(f->n2.n_held, 0); /* n1 may have what the provider made by this name */
+	assert_int_equal(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
+	unit_clock_advance(600 * USEC_PER_SEC);
 	UNTIL(f, f->n2.n_held == 1);
 	connect_node(&f->n1, "n1");
 	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
@@ -1068,6 +1075,7 @@ CLUSTER_TEST(a_claim_that_a_node_reports_outlives_a_creation_that_its_provider_r
 	connect_node(&f->n2, "n2");
 	report(f, &f->n2, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
 	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD, 1, 0);
 	assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__volumes__descriptor, "Create",
 				  &request.base, 60 * USEC_PER_SEC, on_created, &status, NULL, NULL));
@@ -2353,4 +2361,90 @@ TEST_ON(a_member_that_waits_names_no_claim_of_another_namespace, struct fixture,
 	assert_contains(plan->waits[0]->text,
 			"waits for volume db, whose storage a volume of another namespace holds");
 	assert_string_equal(plan->waits[0]->allocation_id, "");
+}
+
+/* --- a node that was believed to be gone, in a cluster that was never restored --- */
+
+/* A wrong word frees the claim of n1 on "db", which is deregistered. @returns the claim. */
+static struct claim free_wrongly(struct fixture *f)
+{
+	struct claim held;
+
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+	return held;
+}
+
+/* n1 is back in its boot, and reports what it has mounted. */
+static void come_back(struct fixture *f, const struct claim *held, const struct ticket *ticket)
+{
+	f->n1.has = held;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	report_with(&f->n1, f->n1.report_epoch, NULL, held, ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+}
+
+CLUSTER_TEST(a_disk_that_a_node_reports_gets_no_second_name_in_epoch_0)
+{
+	struct ticket ticket;
+	struct claim held;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_both(f);
+	held = free_wrongly(f);
+	ticket = ticket_of(f, &held);
+	come_back(f, &held, &ticket);
+	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
+		     err, "from a node's report and may be this storage");
+	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x9", NULL), STATUS_OK);
+}
+
+static enum status ask_csi(struct fixture *f, const char *method, const char *id, const char *external_id,
+			   struct error *err)
+{
+	cleanup(caller_release) struct caller_client caller;
+	char request[512];
+
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	(void)str_format(request, sizeof(request),
+			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
+			 "\",\"externalId\":\"%s\",\"requestedCapabilities\":[" MODE "]}}",
+			 id, external_id);
+	return caller_call(&caller, method, request, NULL, err);
+}
+
+/* The provider answers with what it made by that name once: it had another name since. */
+CLUSTER_TEST(a_creation_makes_no_second_name_of_what_a_node_reports)
+{
+	const struct volume_entry *made;
+	char external_id[EXTERNAL_ID_MAX + 1];
+	struct ticket ticket;
+	struct claim held;
+	struct error err;
+
+	connect_csi(f);
+	f->n2.csi.can_create_delete = true;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_succeeds(ask_csi(f, "Volumes.Create", "made", "", &err), err);
+	made = state_volume(&f->server->state, "default", "made");
+	memcpy(external_id, made->volume.external_id, sizeof(external_id));
+	operator_does(f, "Volumes.Deregister", "{\"id\":\"made\"}");
+	assert_succeeds(ask_csi(f, "Volumes.Register", "db", external_id, &err), err);
+	held = free_wrongly(f);
+	ticket = ticket_of(f, &held);
+	assert_succeeds(ask_csi(f, "Volumes.Register", "db", "vol-new", &err), err);
+	come_back(f, &held, &ticket);
+	assert_error(ask_csi(f, "Volumes.Create", "made", "", &err), STATUS_ALREADY_EXISTS, err,
+		     "storage that another volume has already");
+	assert_null(state_volume(&f->server->state, "default", "made"));
 }
