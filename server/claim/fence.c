@@ -36,7 +36,8 @@ struct fence {
 	char volume_id[VOLUME_ID_MAX + 1];
 	char node_id[NODE_ID_MAX + 1];
 	char claim_id[UUID_TEXT_SIZE]; /* one of those that are fenced: it names the attachment */
-	char external_node_id[EXTERNAL_NODE_ID_MAX + 1]; /* that the provider is asked to detach */
+	char external_node_id[EXTERNAL_NODE_ID_MAX + 1]; /* from which the provider is asked to detach, */
+	char external_id[EXTERNAL_ID_MAX + 1];		 /* and what */
 	bool has_freed;					 /* what the node had under another provider id */
 	uint64_t since;					 /* the revision before it */
 	char detail[EVIDENCE_DETAIL_MAX + 1];
@@ -281,6 +282,7 @@ static bool is_fenced(const struct claim_entry *entry, const struct volume_entry
 	const char *stored = entry->claim.external_node_id;
 
 	if (!storage_is_attached_as(volume, entry->volume) || entry->claim.attach == ATTACH_NONE ||
+	    !str_eq(plugin_args_external_id(&entry->server->state, &entry->claim), fence->external_id) ||
 	    !(stored[0] != '\0' ? str_eq(stored, fence->external_node_id)
 				: str_eq(entry->id, fence->claim_id)))
 		return false;
@@ -406,6 +408,7 @@ static enum status call_detach(struct server *server, struct fence *fence, struc
 		return error_set(err, STATUS_ABORTED, 0, "it was released meanwhile");
 	call.plugin_id = entry->claim.plugin_id;
 	(void)str_copy(fence->external_node_id, sizeof(fence->external_node_id), args.external_node_id);
+	(void)str_copy(fence->external_id, sizeof(fence->external_id), args.external_id);
 	return controller_call(server, &call, err);
 }
 

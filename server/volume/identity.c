@@ -171,8 +171,8 @@ static bool may_be(const struct volume_entry *entry, const struct volume *volume
 		str_eq(other->profile, volume->profile));
 }
 
-/* Returns another volume that nodes have reported as what may be the storage of @volume; NULL: none. Reports
- * are few: after a restore, or of a node that is believed to have gone back. */
+/* Returns another volume that a node has reported, which may be the storage of @volume, or NULL. Only after a
+ * restore, or while a reported claim is live, there is one to look for. */
 static struct volume_entry *find_reported(struct server *server, const struct volume *volume)
 {
 	struct volume_entry *other = state_epoch(&server->state) > 0 || server->state.n_claims_adopted > 0

@@ -665,8 +665,8 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 	return STATUS_OK;
 }
 
-/* The provider may answer with storage that it made by this name before, and that a node has under another
- * name: after a restore only its report tells. */
+/* The provider may answer with storage that it made by this name before. After a restore, a node that has not
+ * reported may have that. */
 static enum status step_creating(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
 	const struct volume *volume = &parts->volume;

@@ -2423,7 +2423,7 @@ static enum status ask_csi(struct fixture *f, const char *method, const char *id
 }
 
 /* The provider answers with what it made by that name once: it had another name since. */
-CLUSTER_TEST(a_creation_makes_no_second_name_of_what_a_node_reports)
+CLUSTER_TEST(a_creation_takes_nothing_that_a_node_reports)
 {
 	const struct volume_entry *made;
 	char external_id[EXTERNAL_ID_MAX + 1];
