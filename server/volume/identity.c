@@ -361,7 +361,7 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 				"the other one first",
 				entry->id, foreign_name(server, call, entry->namespace, &at->volume, name),
 				entry->id, NAMESPACE_OPTION(entry->namespace));
-	return STATUS_OK;
+	return check_reported(server, call, &entry->volume, err);
 }
 
 void identity_sight_init(struct server *server, const struct rpc_call *call, struct identity_sight *ret)

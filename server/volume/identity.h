@@ -44,8 +44,8 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,
 				struct error *err);
 
-/** Is this the only volume of its id? The provider deletes by id. STATUS_FAILED_PRECONDITION names the
- * other one. @call NULL: the server itself. */
+/** Is this the only volume of its id, and may no claim that a node has reported be on it? The provider deletes
+ * by id. STATUS_FAILED_PRECONDITION names the other one. @call NULL: the server itself. */
 enum status identity_check_alone(struct server *server, const struct rpc_call *call,
 				 const struct volume_entry *entry, struct error *err);
 

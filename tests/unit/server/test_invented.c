@@ -2422,12 +2422,10 @@ static enum status ask_csi(struct fixture *f, const char *method, const char *id
 	return caller_call(&caller, method, request, NULL, err);
 }
 
-/* The provider answers with what it made by that name once: it had another name since. */
-CLUSTER_TEST(a_creation_takes_nothing_that_a_node_reports)
+/* n1 holds db, which is what the provider made as "made", and whose claim is freed wrongly. */
+static struct claim free_made(struct fixture *f, char external_id[static EXTERNAL_ID_MAX + 1],
+			      struct ticket *ticket)
 {
-	const struct volume_entry *made;
-	char external_id[EXTERNAL_ID_MAX + 1];
-	struct ticket ticket;
 	struct claim held;
 	struct error err;
 
@@ -2436,15 +2434,41 @@ CLUSTER_TEST(a_creation_takes_nothing_that_a_node_reports)
 	fake_node_send_fingerprint(&f->n2);
 	settle(f);
 	assert_succeeds(ask_csi(f, "Volumes.Create", "made", "", &err), err);
-	made = state_volume(&f->server->state, "default", "made");
-	memcpy(external_id, made->volume.external_id, sizeof(external_id));
+	memcpy(external_id, state_volume(&f->server->state, "default", "made")->volume.external_id,
+	       EXTERNAL_ID_MAX + 1);
 	operator_does(f, "Volumes.Deregister", "{\"id\":\"made\"}");
 	assert_succeeds(ask_csi(f, "Volumes.Register", "db", external_id, &err), err);
 	held = free_wrongly(f);
-	ticket = ticket_of(f, &held);
+	*ticket = ticket_of(f, &held);
 	assert_succeeds(ask_csi(f, "Volumes.Register", "db", "vol-new", &err), err);
+	return held;
+}
+
+/* The provider answers with what it made by that name once: it had another name since. */
+CLUSTER_TEST(a_creation_takes_nothing_that_a_node_reports)
+{
+	char external_id[EXTERNAL_ID_MAX + 1];
+	struct ticket ticket;
+	struct claim held = free_made(f, external_id, &ticket);
+	struct error err;
+
 	come_back(f, &held, &ticket);
 	assert_error(ask_csi(f, "Volumes.Create", "made", "", &err), STATUS_ALREADY_EXISTS, err,
 		     "storage that another volume has already");
 	assert_null(state_volume(&f->server->state, "default", "made"));
+}
+
+CLUSTER_TEST(a_deletion_takes_nothing_that_a_node_reports)
+{
+	cleanup(caller_release) struct caller_client caller;
+	char external_id[EXTERNAL_ID_MAX + 1];
+	struct ticket ticket;
+	struct claim held = free_made(f, external_id, &ticket);
+	struct error err;
+
+	assert_succeeds(ask_csi(f, "Volumes.Register", "other", external_id, &err), err);
+	come_back(f, &held, &ticket);
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	assert_error(caller_call(&caller, "Volumes.Delete", "{\"id\":\"other\"}", NULL, &err),
+		     STATUS_FAILED_PRECONDITION, err, "with a claim from a node's report");
 }
