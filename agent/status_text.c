@@ -31,7 +31,7 @@ static int put_helper(const struct agent *agent, char *dst, size_t size)
 	const struct helper_info *helper = helper_client_info(agent->helper);
 
 	if (!helper->is_running && helper->last_error.status != STATUS_OK)
-		return snprintf(dst, size, "no mount helper: %s", helper->last_error.msg);
+		return str_format(dst, size, "no mount helper: %.300s", helper->last_error.msg);
 	if (!helper->is_running)
 		return str_format(dst, size, "no mount helper yet");
 	if (helper->abandoned > 0)
