@@ -138,8 +138,9 @@ struct mh_source {
 						   */
 		} bind;
 		struct {
-			uint8_t volume[TICKET_DIGEST_SIZE]; /* SHA-256 of the plugin's id of the volume: only
-							       for the ticket's digest */
+			uint8_t volume[TICKET_DIGEST_SIZE]; /* SHA-256 of the plugin's id of the volume and
+							       its context, see volume_csi_to_wire(): only for
+							       the ticket's digest */
 		} csi;
 		uint8_t bytes[280];
 	} u;

@@ -6,6 +6,8 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "model/storage.h"
+#include "model/volume_detail.h"
 
 #include <errno.h>
 #include <holdfast/v1/volumes.pb-c.h>
@@ -120,6 +122,8 @@ static enum status handle_response(const struct claim_request *request,
 	status = check_grant(request, ret, err);
 	if (status != STATUS_OK || ret->volume.type != VOLUME_CSI)
 		return status;
+	storage_context_digest(VOLUME_MAP(pb->volume->context), pb->volume->n_context,
+			       ret->volume.context_digest);
 	status = claim_details_new(pb, &ret->details, err);
 	return status == STATUS_OK ? STATUS_OK : unusable(request, err->msg, err);
 }

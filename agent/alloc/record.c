@@ -185,6 +185,7 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 	pb->profile = target->profile;
 	pb->type = (Holdfast__V1__VolumeType)target->type;
 	pb->external_id = target->external_id;
+	pb->context_digest = target->context_digest;
 	pb->attachment_mode = (Holdfast__V1__AttachmentMode)target->attachment_mode;
 	pb->access_mode = (Holdfast__V1__AccessMode)target->access_mode;
 	pb->is_host_device = target->is_host_device;
@@ -326,6 +327,7 @@ static bool parse_volume(struct volume_record *volume, const struct alloc *alloc
 	       parse_text(target->wire_volume, sizeof(target->wire_volume), pb->wire_volume) &&
 	       parse_text(target->profile, sizeof(target->profile), pb->profile) &&
 	       parse_text(target->external_id, sizeof(target->external_id), pb->external_id) &&
+	       parse_text(target->context_digest, sizeof(target->context_digest), pb->context_digest) &&
 	       parse_text(target->source.by_id, sizeof(target->source.by_id), pb->source->by_id) &&
 	       parse_text(target->source.server, sizeof(target->source.server), pb->source->server) &&
 	       parse_text(target->source.export, sizeof(target->source.export), pb->source->export) &&

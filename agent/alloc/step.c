@@ -102,6 +102,8 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 	/* a label, as the grant was checked */
 	(void)str_copy(volume->target.profile, sizeof(volume->target.profile), grant->volume.plugin_id);
 	memcpy(volume->target.external_id, grant->volume.external_id, sizeof(volume->target.external_id));
+	memcpy(volume->target.context_digest, grant->volume.context_digest,
+	       sizeof(volume->target.context_digest));
 }
 
 /* Drops the details: unmounting does not need them. */

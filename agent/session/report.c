@@ -79,6 +79,7 @@ static void name_provider(const struct node_report_facts *facts, const struct vo
 	plugin = facts->plugins ? plugins_facts(facts->plugins, target->profile) : NULL;
 	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), target->profile);
 	(void)str_copy(claim->external_id, sizeof(claim->external_id), target->external_id);
+	memcpy(claim->context_digest, target->context_digest, sizeof(claim->context_digest));
 	if (plugin && plugin->has_node)
 		(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id),
 			       plugin->node.provider_node_id);

@@ -715,7 +715,7 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 		return helper_request_publish(&mount, request, err);
 	}
 	if (target->type == VOLUME_CSI)
-		volume_csi_to_wire(target->external_id, &source);
+		volume_csi_to_wire(target->external_id, target->context_digest, &source);
 	else
 		status = device_source(&target->source, &source, err);
 	if (status != STATUS_OK)

@@ -33,9 +33,10 @@ struct volume_target {
 	enum volume_type type;
 	struct source source;	       /* native */
 	char profile[PROFILE_MAX + 1]; /* csi: the plugin's id, which the helper's profile has as well */
-	char external_id[EXTERNAL_ID_MAX + 1]; /* csi: what the plugin calls the volume */
-	enum access_mode access_mode;	       /* csi */
-	enum attachment_mode attachment_mode;  /* csi */
+	char external_id[EXTERNAL_ID_MAX + 1];	  /* csi: what the plugin calls the volume */
+	char context_digest[CONTEXT_DIGEST_SIZE]; /* csi: of the context, which goes to the plugin */
+	enum access_mode access_mode;		  /* csi */
+	enum attachment_mode attachment_mode;	  /* csi */
 	bool read_only;
 	uint32_t dev_major; /* of the staged file system, or the device, as far as known: 0:0 when not */
 	uint32_t dev_minor;

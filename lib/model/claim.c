@@ -106,6 +106,7 @@ struct capability claim_capability(const struct claim *claim)
 void claim_set_storage(struct claim *claim, const struct volume *volume)
 {
 	claim->external_id[0] = '\0';
+	memcpy(claim->context_digest, volume->context_digest, sizeof(claim->context_digest));
 	if (volume->type == VOLUME_NATIVE)
 		volume_source_hex(volume, claim->external_id);
 	if (claim->external_id[0] == '\0')
@@ -119,8 +120,11 @@ bool claim_is_on_storage(const struct claim *claim, const struct volume *volume)
 	if (!str_eq(claim->plugin_id, volume->plugin_id) ||
 	    (volume->type == VOLUME_NATIVE && !str_eq(claim->profile, volume->profile)))
 		return false;
-	if (claim->external_id[0] == '\0' || str_eq(claim->external_id, volume->external_id))
+	if (claim->external_id[0] == '\0')
 		return true;
+	/* that of a placeholder is not known: it is any that its id names */
+	if (str_eq(claim->external_id, volume->external_id))
+		return volume_is_placeholder(volume) || str_eq(claim->context_digest, volume->context_digest);
 	volume_source_hex(volume, source);
 	return str_eq(claim->external_id, source);
 }

@@ -32,7 +32,7 @@ enum {
 	EXTERNAL_NODE_ID_MAX = 256,
 	UUID_TEXT_SIZE = 37,
 	EVIDENCE_DETAIL_MAX = 255,
-	LAST_ERROR_MAX = 511,
+	LAST_ERROR_MAX = 447,
 	/* both fit into the evidence's detail, with the text between them */
 	PLUGIN_WAIVER_MAX = 150,
 	KERNEL_WORDS_MAX = 95,
@@ -74,6 +74,7 @@ struct claim {
 	char volume_id[VOLUME_ID_MAX + 1];
 	char namespace[NAMESPACE_MAX + 1];
 	char external_id[EXTERNAL_ID_MAX + 1]; /* of its storage: see claim_set_storage() */
+	char context_digest[CONTEXT_DIGEST_SIZE];
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	char profile[PROFILE_MAX + 1];
 	char allocation_id[UUID_TEXT_SIZE];
@@ -159,8 +160,8 @@ bool claim_is_live(const struct claim *claim);
 /** Returns as what of its volume's capabilities it is held. */
 struct capability claim_capability(const struct claim *claim);
 
-/** Notes in @claim that it is on the storage that @volume has now: a csi volume's external_id, of any other
- * one volume_source_hex(), because such an external_id names no storage. */
+/** Notes in @claim that it is on the storage that @volume has now: a csi volume's external_id and context,
+ * of any other one volume_source_hex(), because such an external_id names no storage. */
 void claim_set_storage(struct claim *claim, const struct volume *volume);
 /** Is @claim on the storage that @volume has now, as far as the claim's is known? */
 bool claim_is_on_storage(const struct claim *claim, const struct volume *volume);

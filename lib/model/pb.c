@@ -159,6 +159,7 @@ static const struct field_map claim_fields[] = {
 	STRING(struct claim, volume_id),
 	STRING(struct claim, namespace),
 	STRING(struct claim, external_id),
+	STRING(struct claim, context_digest),
 	STRING(struct claim, plugin_id),
 	STRING(struct claim, profile),
 	STRING(struct claim, allocation_id),

@@ -4,6 +4,7 @@
 #include "model/storage.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "model/volume_detail.h"
 
 #include <openssl/sha.h>
@@ -29,13 +30,14 @@ static void digest_texts(uint8_t ret[static STORAGE_DIGEST_SIZE], const char *co
 }
 
 /* A map has no order: the digests of its entries are sorted before they are added up. */
-static void digest_context(const Holdfast__V1__VolumeDetail *detail, uint8_t ret[static STORAGE_DIGEST_SIZE])
+static void digest_context(struct message_text_entry *const *context, size_t n_context,
+			   uint8_t ret[static STORAGE_DIGEST_SIZE])
 {
 	uint8_t sorted[VOLUME_MAP_ENTRIES_MAX][STORAGE_DIGEST_SIZE];
-	size_t n = detail->n_context < VOLUME_MAP_ENTRIES_MAX ? detail->n_context : VOLUME_MAP_ENTRIES_MAX;
+	size_t n = n_context < VOLUME_MAP_ENTRIES_MAX ? n_context : VOLUME_MAP_ENTRIES_MAX;
 
 	for (size_t i = 0; i < n; i++) {
-		const char *const entry[] = {detail->context[i]->key, detail->context[i]->value};
+		const char *const entry[] = {context[i]->key, context[i]->value};
 		uint8_t one[STORAGE_DIGEST_SIZE];
 		size_t at = i;
 
@@ -45,6 +47,18 @@ static void digest_context(const Holdfast__V1__VolumeDetail *detail, uint8_t ret
 		memcpy(sorted[at], one, sizeof(one));
 	}
 	(void)SHA256(sorted[0], n * STORAGE_DIGEST_SIZE, ret);
+}
+
+void storage_context_digest(struct message_text_entry *const *context, size_t n,
+			    char ret[static CONTEXT_DIGEST_SIZE])
+{
+	uint8_t digest[STORAGE_DIGEST_SIZE];
+
+	ret[0] = '\0';
+	if (n == 0)
+		return;
+	digest_context(context, n, digest);
+	hex_encode(ret, digest, sizeof(digest));
 }
 
 static void identify_native(const struct source *source, struct storage_id *ret)
@@ -94,7 +108,7 @@ void storage_identify(const struct volume *volume, const Holdfast__V1__VolumeDet
 	storage_identify_external(volume->plugin_id, volume->external_id, ret);
 	if (ret->is_known && detail && detail->n_context > 0 && !detail->made_by_provider &&
 	    !volume_is_placeholder(volume))
-		digest_context(detail, ret->context);
+		digest_context(VOLUME_MAP(detail->context), detail->n_context, ret->context);
 }
 
 struct storage_id storage_of_provider(const struct storage_id *id)

@@ -10,6 +10,7 @@
  * native: the entry of /dev/disk/by-id, server and export, or the host volume. A tmpfs has no identity: each
  * mount is another one. */
 
+#include "model/message.h"
 #include "model/volume.h"
 
 #include <holdfast/v1/types.pb-c.h>
@@ -23,6 +24,10 @@ struct storage_id {
 	uint8_t provider[STORAGE_DIGEST_SIZE]; /* of what the provider, or the node, calls it */
 	uint8_t context[STORAGE_DIGEST_SIZE];  /* all 0: everything that @provider names */
 };
+
+/** Hex of a digest of all entries of a context, in any order; "" of an empty one. */
+void storage_context_digest(struct message_text_entry *const *context, size_t n,
+			    char ret[static CONTEXT_DIGEST_SIZE]);
 
 /** @detail the stored detail of @volume; may be NULL. */
 void storage_identify(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,

@@ -213,10 +213,16 @@ static void digest_of(const void *bytes, size_t n, unsigned char digest[static S
 	(void)SHA256_Final(digest, &ctx);
 }
 
-void volume_csi_to_wire(const char *external_id, struct mh_source *ret)
+void volume_csi_to_wire(const char *external_id, const char *context_digest, struct mh_source *ret)
 {
+	bool has_context = context_digest[0] != '\0';
+	SHA256_CTX ctx;
+
 	*ret = (struct mh_source){.class = MH_CLASS_CSI};
-	digest_of(external_id, strlen(external_id), ret->u.csi.volume);
+	(void)SHA256_Init(&ctx);
+	(void)SHA256_Update(&ctx, external_id, strlen(external_id) + has_context); /* with its end */
+	(void)SHA256_Update(&ctx, context_digest, strlen(context_digest));
+	(void)SHA256_Final(ret->u.csi.volume, &ctx);
 }
 
 enum status volume_source_digest(const struct volume *volume, uint8_t ret[static TICKET_DIGEST_SIZE],
@@ -225,7 +231,7 @@ enum status volume_source_digest(const struct volume *volume, uint8_t ret[static
 	struct mh_source source;
 
 	if (volume->type == VOLUME_CSI)
-		volume_csi_to_wire(volume->external_id, &source);
+		volume_csi_to_wire(volume->external_id, volume->context_digest, &source);
 	else
 		TRY(source_to_wire(&volume->source, &source, err));
 	digest_of(&source, sizeof(source), ret);

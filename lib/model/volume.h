@@ -18,6 +18,7 @@ enum {
 	EXTERNAL_ID_MAX = 256,
 	VOLUME_CAPABILITIES_MAX = 16,
 	WIRE_VOLUME_SIZE = 64,
+	CONTEXT_DIGEST_SIZE = 2 * 32 + 1, /* in hex */
 };
 
 #define NAMESPACE_DEFAULT "default"
@@ -46,6 +47,8 @@ struct volume {
 	struct source source;
 	struct capability capabilities[VOLUME_CAPABILITIES_MAX];
 	uint32_t n_capabilities;
+	/* csi: storage_context_digest() of its stored detail, see volume_source_digest(); not in messages */
+	char context_digest[CONTEXT_DIGEST_SIZE];
 	uint64_t generation;
 	/* a ticket of this generation or above is younger than this registration, or than what named the
 	 * placeholder; 0: no epoch has raised the generation of the registration, so of one above it */
@@ -92,8 +95,8 @@ bool volume_has_capability(const struct volume *volume, enum access_mode access,
 			   enum attachment_mode attachment);
 
 /** Makes the source of a csi volume in the mount helper's form: the ticket's digest is of this, so that it
- * names the storage. */
-void volume_csi_to_wire(const char *external_id, struct mh_source *ret);
+ * names the storage. @context_digest "": the volume has no context. */
+void volume_csi_to_wire(const char *external_id, const char *context_digest, struct mh_source *ret);
 
 /** The digest by which a ticket names the storage. STATUS_INVALID_ARGUMENT: the source is not valid. */
 enum status volume_source_digest(const struct volume *volume, uint8_t ret[static TICKET_DIGEST_SIZE],

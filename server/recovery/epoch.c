@@ -406,7 +406,8 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 	if (!id_is_name(ret->namespace, NAMESPACE_MAX) || !volume_id_is_valid(ret->volume_id) ||
 	    !id_is_plugin(ret->plugin_id))
 		return bad_claim(ret, "its volume or plugin has no valid name", err);
-	if (!str_is_text(ret->external_id) || (ret->profile[0] != '\0' && !id_is_label(ret->profile)))
+	if (!str_is_text(ret->external_id) || !str_is_text(ret->context_digest) ||
+	    (ret->profile[0] != '\0' && !id_is_label(ret->profile)))
 		return bad_claim(ret, "its storage or profile has no valid name", err);
 	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return bad_claim(ret, "it has no mode", err);
@@ -466,7 +467,7 @@ static bool names_storage(const struct claim *claim)
 static bool is_same_storage(const struct claim *a, const struct claim *b)
 {
 	return str_eq(a->plugin_id, b->plugin_id) && str_eq(a->external_id, b->external_id) &&
-	       str_eq(a->profile, b->profile);
+	       str_eq(a->context_digest, b->context_digest) && str_eq(a->profile, b->profile);
 }
 
 /* Does a live claim keep the volume's name from the storage of @claim? A claim older than @claim ended before
@@ -555,8 +556,10 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 	memcpy(ret->node_id, reported->node_id, sizeof(ret->node_id));
 	memcpy(ret->boot_id, reported->boot_id, sizeof(ret->boot_id));
 	claim_set_storage(ret, volume);
-	if (has_ids)
+	if (has_ids) {
 		memcpy(ret->external_id, reported->external_id, sizeof(ret->external_id));
+		memcpy(ret->context_digest, reported->context_digest, sizeof(ret->context_digest));
+	}
 	memcpy(ret->plugin_id, plugin_id, sizeof(ret->plugin_id));
 	memcpy(ret->profile, has_ids ? reported->profile : volume->profile, sizeof(ret->profile));
 	memcpy(ret->external_node_id, reported->external_node_id, sizeof(ret->external_node_id));

@@ -137,11 +137,13 @@ static enum restore_storage take_storage(const struct ticket *ticket, struct cla
 	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), is_csi ? ticket->profile : PLUGIN_NATIVE);
 	(void)str_copy(claim->profile, sizeof(claim->profile), is_csi ? "" : ticket->profile);
 	memcpy(volume.external_id, claim->external_id, sizeof(volume.external_id));
+	memcpy(volume.context_digest, claim->context_digest, sizeof(volume.context_digest));
 	if (is_csi && claim->external_id[0] != '\0' &&
 	    volume_source_digest(&volume, digest, NULL) == STATUS_OK &&
 	    memcmp(digest, ticket->source_digest, sizeof(digest)) == 0)
 		return RESTORE_STORAGE_PROVEN;
 	hex_encode(claim->external_id, ticket->source_digest, sizeof(ticket->source_digest));
+	claim->context_digest[0] = '\0';
 	return is_csi ? RESTORE_STORAGE_DIGEST : RESTORE_STORAGE_PROVEN;
 }
 
@@ -216,7 +218,7 @@ enum status restore_proof_check(struct server *server, struct claim *claim, cons
 	}
 	if (*ret == RESTORE_STORAGE_UNKNOWN ||
 	    (*ret == RESTORE_STORAGE_BELIEVED && str_eq(claim->plugin_id, PLUGIN_NATIVE)))
-		claim->external_id[0] = '\0';
+		claim->external_id[0] = claim->context_digest[0] = '\0';
 	if (take_request(server, claim) || is_known)
 		return STATUS_OK;
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,

@@ -34,7 +34,7 @@ enum restore_storage {
 	RESTORE_STORAGE_UNKNOWN,  /* external_id is empty, and profile only the node's */
 	RESTORE_STORAGE_BELIEVED, /* both are the node's, and only delay a registration of the same */
 	RESTORE_STORAGE_DIGEST,	  /* external_id is the digest in the ticket of a csi volume: the node names
-				   * another id. It only delays a registration of the same */
+				   * another id or context. It only delays a registration of the same */
 	RESTORE_STORAGE_PROVEN,	  /* both are the ticket's: external_id is a native volume's digest, see
 				   * volume_source_hex() */
 };

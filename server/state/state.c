@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/admission.h"
+#include "model/volume_detail.h"
 #include "state/keys.h"
 
 #include <assert.h>
@@ -669,12 +670,16 @@ static int compare_storages(const struct volume_entry *a, const struct volume_en
 TREE_GENERATE(storage_tree, volume_entry, by_storage, compare_storages)
 
 /* Uses the value and the stored detail: a change puts the volume after its detail. */
-static void identify(const struct volume_entry *entry, struct storage_id *ret)
+static void identify(struct volume_entry *entry, struct storage_id *ret)
 {
 	char key[sizeof(PREFIX_VOLUME_DETAIL) + NAMESPACE_MAX + VOLUME_ID_MAX + 1];
+	const Holdfast__V1__VolumeDetail *detail;
 
 	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "%s/%s", entry->namespace, entry->id);
-	storage_identify(&entry->volume, records_get(&entry->state->records, key), ret);
+	detail = records_get(&entry->state->records, key);
+	storage_context_digest(detail ? VOLUME_MAP(detail->context) : NULL, detail ? detail->n_context : 0,
+			       entry->volume.context_digest);
+	storage_identify(&entry->volume, detail, ret);
 }
 
 static void forget_storage(struct volume_entry *entry)

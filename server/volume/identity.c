@@ -136,22 +136,34 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
 }
 
+/* May the claim be on the storage of @volume? Without a context that is all that its id names, and the digest
+ * of a ticket does not show which id. */
+static bool is_named_by(const struct claim *claim, const struct volume *volume)
+{
+	struct volume all = *volume;
+	char source[2][VOLUME_SOURCE_HEX_SIZE];
+
+	all.context_digest[0] = '\0';
+	volume_source_hex(volume, source[0]);
+	volume_source_hex(&all, source[1]);
+	return str_eq(claim->external_id, source[0]) || str_eq(claim->external_id, source[1]) ||
+	       (volume->type == VOLUME_CSI && (str_eq(claim->external_id, volume->external_id) ||
+					       (claim->storage_digest && volume->context_digest[0] == '\0')));
+}
+
 /* Does a live claim of the other volume name the storage of @volume, by its id or its digest? One on the
  * storage of its own volume is found by that. */
 static bool is_named_by_claims(const struct volume_entry *other, const struct volume *volume)
 {
 	bool is_placeholder = volume_is_placeholder(&other->volume);
 	const struct claim_entry *entry;
-	char source[VOLUME_SOURCE_HEX_SIZE];
 
-	volume_source_hex(volume, source);
 	LIST_FOREACH (entry, &other->claims, of_volume) {
 		const struct claim *claim = &entry->claim;
 
 		if (claim_is_live(claim) && str_eq(claim->plugin_id, volume->plugin_id) &&
-		    (str_eq(claim->external_id, source) ||
-		     (volume->type == VOLUME_CSI && str_eq(claim->external_id, volume->external_id))) &&
-		    (is_placeholder || claim->adopted || !claim_is_on_storage(claim, &other->volume)))
+		    (is_placeholder || claim->adopted || !claim_is_on_storage(claim, &other->volume)) &&
+		    is_named_by(claim, volume))
 			return true;
 	}
 	return false;

@@ -158,6 +158,28 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 	return status == STATUS_OK && !entry ? refuse_redacted(update, err) : status;
 }
 
+/* The storage of @volume, which was a placeholder in @entry, must remain that of each claim that surely has
+ * its id: other volumes may have other contexts. Without a context it is all of them. */
+static enum status check_claims(const struct volume_entry *entry, const struct volume *volume,
+				struct error *err)
+{
+	const struct claim_entry *at;
+
+	if (!entry || !volume_is_placeholder(&entry->volume) || volume->context_digest[0] == '\0')
+		return STATUS_OK;
+	LIST_FOREACH (at, &entry->claims, of_volume) {
+		const struct claim *claim = &at->claim;
+
+		if (claim_is_live(claim) && (claim->storage_proven || !claim->adopted) &&
+		    str_eq(claim->external_id, volume->external_id) && !claim_is_on_storage(claim, volume))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "context: volume %s is held by allocation %s with another context; "
+					 "register it with that, or stop that first: holdfast alloc stop %s",
+					 volume->id, claim->allocation_id, claim->allocation_id);
+	}
+	return STATUS_OK;
+}
+
 /* Checks the caller's volume, as volume_parts_from_pb() made it, and merges it with the one stored under
  * its id. @is_creation its provider will make it: then it has no external id yet. @ret to be released. */
 static enum status volume_spec_prepare(struct server *server, const struct rpc_call *call,
@@ -173,6 +195,9 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 	TRY(complete(&update, entry, is_creation, err));
 	TRY(entry ? merge(server, entry, &update, is_creation, &spec, err)
 		  : volume_spec_begin(server, &update, is_creation, &spec, err));
+	storage_context_digest(VOLUME_MAP(spec.parts.detail->context), spec.parts.detail->n_context,
+			       spec.parts.volume.context_digest);
+	TRY(check_claims(entry, &spec.parts.volume, err));
 	TRY(identity_check_volume(server, call, entry, &spec.parts, err));
 	if (spec.is_new && is_creation)
 		TRY(identity_check_source(server, call, &spec.parts,

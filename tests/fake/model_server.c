@@ -514,8 +514,10 @@ struct model_claim *model_server_add_claim(struct model_server *model, const cha
 }
 
 /* A volume of a plugin, with what only the plugin on the node is to know. */
-static void send_csi(struct rpc_call *call, Holdfast__V1__ClaimVolumeResponse *response)
+static void send_csi(struct rpc_call *call, const char *share, Holdfast__V1__ClaimVolumeResponse *response)
 {
+	Holdfast__V1__Volume__ContextEntry context = HOLDFAST__V1__VOLUME__CONTEXT_ENTRY__INIT;
+	Holdfast__V1__Volume__ContextEntry *contexts[] = {&context};
 	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry publish =
 		HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__PUBLISH_CONTEXT_ENTRY__INIT;
 	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry *publishes[] = {&publish};
@@ -531,11 +533,17 @@ static void send_csi(struct rpc_call *call, Holdfast__V1__ClaimVolumeResponse *r
 	response->n_publish_context = 1;
 	response->volume->secrets = secrets;
 	response->volume->n_secrets = 1;
+	context.key = key;
+	context.value = (char *)(uintptr_t)share;
+	response->volume->context = contexts;
+	response->volume->n_context = share != NULL;
 	rpc_call_reply(call, &response->base);
 	response->publish_context = NULL;
 	response->n_publish_context = 0;
 	response->volume->secrets = NULL;
 	response->volume->n_secrets = 0;
+	response->volume->context = NULL;
+	response->volume->n_context = 0;
 }
 
 static void be_csi(struct claim *claim, struct volume *volume)
@@ -591,7 +599,7 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 	response.ticket.data = (uint8_t *)ticket;
 	response.ticket.len = model->foreign_ticket_size != 0 ? model->foreign_ticket_size : sizeof(*ticket);
 	if (model->is_csi)
-		send_csi(call, &response);
+		send_csi(call, model->share, &response);
 	else
 		rpc_call_reply(call, &response.base);
 	protobuf_c_message_free_unpacked(&response.claim->base, NULL);

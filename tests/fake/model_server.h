@@ -78,6 +78,7 @@ struct model_server {
 	size_t foreign_ticket_size; /* of another version, for grants and orders to release; 0: none is */
 	enum source_class class;    /* of every volume */
 	bool is_csi;		    /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
+	const char *share;	    /* the context of every such volume; NULL: none has one */
 	/* changes what is granted before it is sent; NULL: nobody does */
 	void (*tamper)(struct claim *claim, struct volume *volume);
 	bool is_reverted; /* with the request for a report */

@@ -77,6 +77,7 @@ struct claim_grant records_csi_grant(const struct alloc_record *record, uint32_t
 	grant.volume.profile[0] = '\0';
 	(void)str_copy(grant.volume.plugin_id, sizeof(grant.volume.plugin_id), "csi.plug");
 	(void)str_format(grant.volume.external_id, sizeof(grant.volume.external_id), "share#vol/%u", i);
+	(void)str_format(grant.volume.context_digest, sizeof(grant.volume.context_digest), "ab%u", i);
 	grant.claim.access_mode = SINGLE_NODE_MULTI_WRITER;
 	grant.claim.attachment_mode = ATTACHMENT_FILE_SYSTEM;
 	secret.key = key;

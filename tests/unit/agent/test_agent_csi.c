@@ -679,19 +679,21 @@ static bool c_runs(struct world *w)
 	return status_of(w, ALLOC_C) == CLIENT_RUNNING;
 }
 
-/* What was left of a volume that was deleted since is of no other volume of its name. */
-CASE(a_left_mount_of_another_storage_is_undone_and_not_handed_out)
+static void leave_a_mount(struct world *w)
 {
-	struct alloc b = records_alloc(ALLOC_B, 1), c = records_alloc(ALLOC_C, 1);
-	const char *why;
-
 	start_with_a(w, 1);
 	lose_journal(w);
 	w->server.claims[0].is_released = true;
 	for (size_t i = 0; i < ARRAY_SIZE(w->fake.state->mounts); i++)
 		w->fake.state->mounts[i].is_used = false;
 	world_kill_agent(w);
-	w->server.tamper = created_anew;
+}
+
+static void expect_it_undone(struct world *w)
+{
+	struct alloc b = records_alloc(ALLOC_B, 1), c = records_alloc(ALLOC_C, 1);
+	const char *why;
+
 	world_start_agent(w);
 	model_server_run(&w->server, &b);
 	WORLD_UNTIL(w, b_failed_and_all_is_released);
@@ -706,6 +708,22 @@ CASE(a_left_mount_of_another_storage_is_undone_and_not_handed_out)
 	model_server_run(&w->server, &c);
 	WORLD_UNTIL(w, c_runs);
 	assert_int_equal(calls(CSI_NODE_PUBLISH_VOLUME), 2);
+}
+
+/* What was left of a volume that was deleted since is of no other volume of its name. */
+CASE(a_left_mount_of_another_storage_is_undone_and_not_handed_out)
+{
+	leave_a_mount(w);
+	w->server.tamper = created_anew;
+	expect_it_undone(w);
+}
+
+CASE(a_left_mount_of_another_share_of_one_id_is_undone_and_not_handed_out)
+{
+	w->server.share = "/a";
+	leave_a_mount(w);
+	w->server.share = "/b";
+	expect_it_undone(w);
 }
 
 CASE(an_unprepared_volume_is_released_without_its_plugin)
@@ -784,8 +802,24 @@ CASE(a_report_names_plugin_volume_and_node_as_the_provider_does)
 	assert_string_equal(claim->plugin_id, MODEL_PLUGIN);
 	assert_string_equal(claim->profile, "");
 	assert_true(str_starts_with(claim->external_id, "ext/"));
+	assert_string_equal(claim->context_digest, "");
 	assert_string_equal(claim->external_node_id, "fake-node");
 	assert_int_equal(claim->access_mode, SINGLE_NODE_MULTI_WRITER);
+	stop_a(w);
+}
+
+CASE(a_restarted_agent_reports_the_context_of_its_mount)
+{
+	w->server.share = "/a";
+	start_with_a(w, 1);
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	w->server.adoption_complete = false;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_mount_snapshot);
+	model_server_want_report(&w->server, 7);
+	WORLD_UNTIL(w, is_reported);
+	assert_int_equal(strlen(w->server.reported[0].context_digest), CONTEXT_DIGEST_SIZE - 1);
 	stop_a(w);
 }
 

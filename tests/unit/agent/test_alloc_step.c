@@ -941,6 +941,7 @@ TEST(a_grant_of_a_csi_volume_says_whom_to_call)
 	assert_int_equal(target->type, VOLUME_CSI);
 	assert_string_equal(target->profile, "csi.plug");
 	assert_string_equal(target->external_id, "share#vol/0");
+	assert_string_equal(target->context_digest, "ab0");
 	assert_int_equal(target->access_mode, SINGLE_NODE_MULTI_WRITER);
 	assert_int_equal(target->attachment_mode, ATTACHMENT_FILE_SYSTEM);
 	assert_int_equal(volume_target_use(target), VOLUME_USE_WRITE);

@@ -2,7 +2,10 @@
 /* Which volumes are the same storage. */
 #include "unit.h"
 
+#include "base/str.h"
+#include "model/claim.h"
 #include "model/storage.h"
+#include "model/volume_detail.h"
 
 typedef Holdfast__V1__VolumeDetail__ContextEntry context_entry;
 
@@ -19,11 +22,10 @@ static struct volume csi(const char *external_id)
 	return volume;
 }
 
-/* With "key=value" texts as context. */
-static struct storage_id with_context(const char *external_id, const char *a, const char *b, bool is_made)
+/* With "key=value" texts as context. @volume gets its digest. */
+static struct storage_id identify(struct volume *volume, const char *a, const char *b, bool is_made)
 {
 	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
-	struct volume volume = csi(external_id);
 	context_entry entries[2], *list[2];
 	const char *texts[] = {a, b};
 	char keys[2][64];
@@ -39,8 +41,36 @@ static struct storage_id with_context(const char *external_id, const char *a, co
 	}
 	detail.context = list;
 	detail.made_by_provider = is_made;
-	storage_identify(&volume, &detail, &id);
+	storage_identify(volume, &detail, &id);
+	storage_context_digest(VOLUME_MAP(list), detail.n_context, volume->context_digest);
 	return id;
+}
+
+static struct storage_id with_context(const char *external_id, const char *a, const char *b, bool is_made)
+{
+	struct volume volume = csi(external_id);
+
+	return identify(&volume, a, b, is_made);
+}
+
+static struct volume share(const char *external_id, const char *a, const char *b)
+{
+	struct volume volume = csi(external_id);
+
+	(void)identify(&volume, a, b, true);
+	return volume;
+}
+
+static bool is_one_source(struct volume a, struct volume b)
+{
+	char of_a[VOLUME_SOURCE_HEX_SIZE], of_b[VOLUME_SOURCE_HEX_SIZE];
+	struct claim claim = {.plugin_id = "nfs"};
+
+	volume_source_hex(&a, of_a);
+	volume_source_hex(&b, of_b);
+	claim_set_storage(&claim, &a);
+	assert_int_equal(claim_is_on_storage(&claim, &b), str_eq(of_a, of_b));
+	return str_eq(of_a, of_b);
 }
 
 static struct storage_id native(const struct source *source)
@@ -77,6 +107,24 @@ TEST(a_volume_without_context_or_made_by_its_provider_is_all_that_its_id_names)
 	assert_true(same(with_context("x", NULL, NULL, false), with_context("x", "junk=1", NULL, false)));
 	assert_true(same(with_context("x", "made=1", NULL, true), with_context("x", "junk=1", NULL, false)));
 	assert_false(same(with_context("x", "made=1", NULL, true), with_context("y", "made=1", NULL, true)));
+}
+
+TEST(a_ticket_names_external_id_and_context)
+{
+	const struct volume two = share("x", "s=1", "t=2");
+	struct claim claim = {.plugin_id = "nfs"};
+	struct volume placeholder = csi("x");
+
+	assert_true(is_one_source(share("x", NULL, NULL), csi("x")));
+	assert_true(is_one_source(two, share("x", "t=2", "s=1")));
+	assert_false(is_one_source(two, share("x", "s=1", NULL)));
+	assert_false(is_one_source(two, share("x", "s=2", "t=1")));
+	assert_false(is_one_source(two, share("y", "s=1", "t=2")));
+	assert_false(is_one_source(two, csi("x")));
+	assert_false(is_one_source(csi("x"), two));
+	claim_set_storage(&claim, &two);
+	placeholder.n_capabilities = 0; /* its context is not known */
+	assert_true(claim_is_on_storage(&claim, &placeholder));
 }
 
 TEST(a_volume_without_external_id_is_not_known_yet)

@@ -6,6 +6,7 @@
 
 #include "claim/grant.h"
 #include "claim/release.h"
+#include "model/volume_detail.h"
 #include "plugin/controller.h"
 #include "plugin/plugins.h"
 #include "state/change.h"
@@ -74,6 +75,8 @@ CASE(the_volume_is_attached_before_its_node_has_the_claim)
 {
 	cleanup_pb claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
 	struct claim claim = claim_of(f, ALLOC_1);
+	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
+	uint8_t digest[TICKET_DIGEST_SIZE];
 	struct ticket ticket;
 
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
@@ -88,6 +91,13 @@ CASE(the_volume_is_attached_before_its_node_has_the_claim)
 	assert_string_equal(response->volume->secrets[0]->value, "hunter2");
 	assert_string_equal(response->volume->mount_options->fs_type, "ext4");
 	assert_int_equal(response->ticket.len, sizeof(ticket));
+	memcpy(&ticket, response->ticket.data, sizeof(ticket));
+	/* as its agent and the mount helper will have it */
+	storage_context_digest(VOLUME_MAP(response->volume->context), response->volume->n_context,
+			       volume.context_digest);
+	assert_string_equal(claim.context_digest, volume.context_digest);
+	assert_ok(volume_source_digest(&volume, digest, NULL));
+	assert_memory_equal(ticket.source_digest, digest, sizeof(digest));
 	assert_true(response->claim->sent_to_node);
 	/* the record is complete, times included, and without secrets */
 	assert_string_equal(claim.external_id, "vol-db");

@@ -545,6 +545,148 @@ static void store_old_db(struct fixture *f)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
+/* n1 was attested, and n2 got db, with the storage that it has in the backup. */
+static void grant_since(struct fixture *f)
+{
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
+	take_claim(f, &f->n2, "db", ALLOC_2);
+}
+
+/* A share of the provider's vol-db, which register_csi() has as zone z1. */
+static void store_zone(struct fixture *f, const char *id, const char *zone)
+{
+	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;
+	Holdfast__V1__VolumeDetail__ContextEntry *contexts[] = {&context};
+	const Holdfast__V1__VolumeDetail detail = V1(volume_detail, .context = contexts, .n_context = 1);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE];
+	struct volume volume;
+
+	store_old_db(f);
+	volume = state_volume(&f->server->state, "default", "db")->volume;
+	(void)str_copy(volume.id, sizeof(volume.id), id);
+	(void)str_copy(volume.external_id, sizeof(volume.external_id), "vol-db");
+	context.key = TEXT("zone");
+	context.value = TEXT(zone);
+	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "default/%s", id);
+	change_put_record(&change, key, &detail.base);
+	change_put_volume(&change, &volume);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+}
+
+/* Changed in place after the backup, with the share that another volume had until then. */
+static void forget_zone(struct fixture *f, struct alloc *alloc, struct claim *held, struct ticket *ticket)
+{
+	store_zone(f, "also", "z1");
+	store_zone(f, "db", "z0");
+	forget_csi(f, alloc, held, ticket);
+	assert_int_equal(strlen(held->context_digest), CONTEXT_DIGEST_SIZE - 1);
+}
+
+CLUSTER_TEST(the_mount_of_another_context_holds_each_volume_of_its_id)
+{
+	const struct volume *db;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_zone(f, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	db = &state_volume(&f->server->state, "default", "db")->volume;
+	assert_true(volume_is_placeholder(db));
+	assert_string_equal(db->external_id, "vol-db");
+	assert_string_equal(claim_of(f, ALLOC_1).context_digest, held.context_digest);
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "also")), 1);
+}
+
+CLUSTER_TEST(a_report_moves_no_name_from_a_context_that_was_granted_since)
+{
+	const struct volume_entry *db;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held, claim;
+
+	forget_zone(f, &alloc, &held, &ticket);
+	grant_since(f);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	db = state_volume(&f->server->state, "default", "db");
+	assert_false(volume_is_placeholder(&db->volume));
+	claim = claim_of(f, ALLOC_1);
+	assert_false(claim_is_on_storage(&claim, &db->volume));
+	claim = claim_of(f, ALLOC_2);
+	assert_true(claim_is_on_storage(&claim, &db->volume));
+}
+
+static enum status register_zone(struct fixture *f, const char *id, const char *external_id, const char *zone,
+				 struct error *err)
+{
+	cleanup(caller_release) struct caller_client caller;
+	char request[512];
+
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	(void)str_format(request, sizeof(request),
+			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
+			 "\",\"externalId\":\"%s\",\"context\":{\"zone\":\"%s\"},"
+			 "\"requestedCapabilities\":[" MODE "]}}",
+			 id, external_id, zone);
+	return caller_call(&caller, "Volumes.Register", request, NULL, err);
+}
+
+CLUSTER_TEST(a_forgotten_volume_is_registered_with_the_context_of_its_mount)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_error(register_zone(f, "db", "vol-db", "z2", &err), STATUS_FAILED_PRECONDITION, err,
+		     "context: volume db is held by allocation");
+	assert_ok(register_zone(f, "db", "vol-db", "z1", &err));
+	held = claim_of(f, ALLOC_1);
+	assert_true(claim_is_on_storage(&held, &state_volume(&f->server->state, "default", "db")->volume));
+	assert_string_equal(held.external_id, "vol-db");
+}
+
+CLUSTER_TEST(a_hidden_id_without_context_keeps_its_shares_from_other_names)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	held.context_digest[0] = '\0';
+	ticket = ticket_of(f, &held);
+	(void)str_copy(held.external_id, sizeof(held.external_id), "junk");
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_error(register_zone(f, "more", "vol-db", "z1", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
+	assert_ok(register_zone(f, "more", "vol-more", "z1", &err));
+}
+
+CLUSTER_TEST(a_ticket_names_the_context_too)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_csi(f, &alloc, &held, &ticket);
+	held.context_digest[0] = '\0';
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "");
+	held = claim_of(f, ALLOC_1);
+	assert_true(held.storage_digest);
+	register_csi(f, "db"); /* as the ticket names it */
+	assert_true(claim_is_on_storage(&held, &state_volume(&f->server->state, "default", "db")->volume));
+}
+
 static void store_secret_of_db(struct fixture *f)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -746,16 +888,6 @@ CLUSTER_TEST(a_claim_on_a_storage_of_two_names_counts_for_both_after_a_younger_t
 	assert_true(storage_n_live(state_volume(&f->server->state, "default", "second")) > 0);
 }
 
-/* n1 was attested, and n2 got db, with the storage that it has in the backup. */
-static void grant_since(struct fixture *f)
-{
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
-	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
-	take_claim(f, &f->n2, "db", ALLOC_2);
-}
-
 static void report_forgotten_after_a_grant(struct fixture *f, bool is_back_in_another_boot)
 {
 	const struct volume *volume;
@@ -903,7 +1035,12 @@ CLUSTER_TEST(the_ticket_of_a_csi_volume_proves_no_native_claim_of_an_unknown_plu
 	settle(f);
 	assert_error(register_other(f, "vol-db", &err), STATUS_FAILED_PRECONDITION, err,
 		     "may be this storage");
-	assert_ok(register_other(f, "vol-more", &err));
+	/* without a context it may be as well */
+	assert_error(register_other(f, "vol-more", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
+	assert_error(register_zone(f, "more", "vol-db", "z1", &err), STATUS_FAILED_PRECONDITION, err,
+		     "may be this storage");
+	assert_ok(register_zone(f, "more", "vol-more", "z1", &err));
 	fake_node_send_released(&f->n1, &held);
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
