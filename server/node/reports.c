@@ -966,8 +966,9 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 
 	TRY(check_hello(session, hello, err));
 	TRY(history_check(session, hello, err)); /* the marks of a machine that is refused count, too */
+	/* attestations may outlive the purge of their node */
+	TRY(attest_disprove(session->server, session->node_id, hello->machine, hello->boot_id, err));
 	if (is_known) {
-		TRY(attest_disprove(session->server, node->id, hello->machine, hello->boot_id, err));
 		TRY(check_machine(session, node, hello, err));
 		node_note_heard(node); /* it runs, also if it is refused below */
 		TRY(check_rival(session, node, hello->boot_id, err));

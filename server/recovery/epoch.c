@@ -168,6 +168,28 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 			 first->id, wanted.namespace, wanted.id, first->id);
 }
 
+enum status epoch_check_all(struct server *server, const struct volume *volume, struct error *err)
+{
+	const struct node_entry *node = LIST_FIRST(&server->state.unreported);
+	const struct record_entry *replaced = replaced_next(server, NULL);
+
+	if (node)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s: epoch %" PRIu64
+				 " has begun, and node %s may have, by another name, what the provider makes "
+				 "by this one; it reports that when it connects. If it is gone for good: "
+				 "holdfast node purge %s --reason TEXT",
+				 volume->id, state_epoch(&server->state), node->id, node->id);
+	if (replaced)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"volume %s: machine %s, which was a node and did not report, may have, by "
+			"another name, what the provider makes by this one. If all such machines are "
+			"off: holdfast node purge --unknown --reason TEXT",
+			volume->id, replaced_machine(replaced));
+	return check_missing(server, volume, err);
+}
+
 enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, struct error *err)
 {
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {

@@ -28,6 +28,10 @@ struct session;
  * and the next command. Costs nothing once all have. */
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err);
 
+/** May @volume be made as far as the past of all volumes is known? Its provider may answer with what a node
+ * has by another name, so no attestation about a name counts. STATUS_UNAVAILABLE as above. */
+enum status epoch_check_all(struct server *server, const struct volume *volume, struct error *err);
+
 /** The same for every volume of @alloc that exists. */
 enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, struct error *err);
 

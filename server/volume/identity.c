@@ -136,24 +136,37 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
 }
 
-/* May the claim be on the storage of @volume? Without a context that is all that its id names, and the digest
- * of a ticket does not show which id. */
-static bool is_named_by(const struct claim *claim, const struct volume *volume)
+/* A volume, and the digests of tickets for its storage: with its context, and without. */
+struct wanted {
+	const struct volume *volume;
+	char source[2][VOLUME_SOURCE_HEX_SIZE];
+};
+
+static void make_wanted(const struct volume *volume, struct wanted *ret)
 {
 	struct volume all = *volume;
-	char source[2][VOLUME_SOURCE_HEX_SIZE];
 
+	ret->volume = volume;
 	all.context_digest[0] = '\0';
-	volume_source_hex(volume, source[0]);
-	volume_source_hex(&all, source[1]);
-	return str_eq(claim->external_id, source[0]) || str_eq(claim->external_id, source[1]) ||
+	volume_source_hex(volume, ret->source[0]);
+	volume_source_hex(&all, ret->source[1]);
+}
+
+/* May the claim be on that storage? Without a context that is all that its id names, and the digest of a
+ * ticket does not show which id. */
+static bool is_named_by(const struct claim *claim, const struct wanted *wanted)
+{
+	const struct volume *volume = wanted->volume;
+
+	return str_eq(claim->external_id, wanted->source[0]) ||
+	       str_eq(claim->external_id, wanted->source[1]) ||
 	       (volume->type == VOLUME_CSI && (str_eq(claim->external_id, volume->external_id) ||
 					       (claim->storage_digest && volume->context_digest[0] == '\0')));
 }
 
-/* Does a live claim of the other volume name the storage of @volume, by its id or its digest? One on the
- * storage of its own volume is found by that. */
-static bool is_named_by_claims(const struct volume_entry *other, const struct volume *volume)
+/* Does a live claim of the other volume name that storage, by its id or its digest? One on the storage of its
+ * own volume is found by that. */
+static bool is_named_by_claims(const struct volume_entry *other, const struct wanted *wanted)
 {
 	bool is_placeholder = volume_is_placeholder(&other->volume);
 	const struct claim_entry *entry;
@@ -161,23 +174,24 @@ static bool is_named_by_claims(const struct volume_entry *other, const struct vo
 	LIST_FOREACH (entry, &other->claims, of_volume) {
 		const struct claim *claim = &entry->claim;
 
-		if (claim_is_live(claim) && str_eq(claim->plugin_id, volume->plugin_id) &&
-		    (is_placeholder || claim->adopted || !claim_is_on_storage(claim, &other->volume)) &&
-		    is_named_by(claim, volume))
+		if (claim_is_live(claim) && str_eq(claim->plugin_id, wanted->volume->plugin_id) &&
+		    is_named_by(claim, wanted) &&
+		    (is_placeholder || !claim_is_on_storage(claim, &other->volume)))
 			return true;
 	}
 	return false;
 }
 
-/* May the other volume, or a claim on it, have the storage of @volume? A native placeholder whose ticket was
- * not proven may be any storage of its profile. */
-static bool may_be(const struct volume_entry *entry, const struct volume *volume)
+/* May the other volume, or a claim on it, have that storage? A native placeholder whose ticket was not proven
+ * may be any storage of its profile. */
+static bool may_be(const struct volume_entry *entry, const struct wanted *wanted)
 {
 	const struct volume *other = &entry->volume;
+	const struct volume *volume = wanted->volume;
 
 	if (entry->n_live == 0)
 		return false;
-	return is_named_by_claims(entry, volume) ||
+	return is_named_by_claims(entry, wanted) ||
 	       (volume_is_placeholder(other) && volume->type == VOLUME_NATIVE &&
 		str_eq(other->plugin_id, volume->plugin_id) && other->external_id[0] == '\0' &&
 		str_eq(other->profile, volume->profile));
@@ -190,8 +204,10 @@ static struct volume_entry *find_reported(struct server *server, const struct vo
 	struct volume_entry *other = state_epoch(&server->state) > 0 || server->state.n_claims_adopted > 0
 					     ? state_volume_from(&server->state, "", "")
 					     : NULL;
+	struct wanted wanted;
 
-	while (other && (is_itself(other, volume) || !may_be(other, volume)))
+	make_wanted(volume, &wanted);
+	while (other && (is_itself(other, volume) || !may_be(other, &wanted)))
 		other = state_volume_next(other);
 	return other;
 }
@@ -336,19 +352,16 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 	return is_clone || !snapshot ? STATUS_OK : check_usable(snapshot, err);
 }
 
-enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,
-				struct error *err)
+enum status identity_check_made(struct server *server, const struct volume *volume, struct error *err)
 {
-	struct volume made = *volume;
 	struct volume_entry *at;
 	struct storage_id id;
 
-	(void)str_copy(made.external_id, sizeof(made.external_id), external_id);
-	storage_identify_external(volume->plugin_id, external_id, &id);
+	storage_identify_external(volume->plugin_id, volume->external_id, &id);
 	at = storage_first(&server->state, &id);
 	while (at && is_itself(at, volume))
 		at = storage_next(&server->state, &id, at);
-	if (!at && !find_reported(server, &made))
+	if (!at && !find_reported(server, volume))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_ALREADY_EXISTS, 0,

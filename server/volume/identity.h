@@ -38,14 +38,12 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 				  const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
 
-/** Is @external_id, by which the provider answered to the creation of @volume, no other volume's, nor what a
- * claim that a node reported may be on?
- * STATUS_ALREADY_EXISTS if it is. */
-enum status identity_check_made(struct server *server, const struct volume *volume, const char *external_id,
-				struct error *err);
+/** Is the storage of @volume, with the id and context by which the provider answered to its creation, no
+ * other volume's, nor what a claim that a node reported may be on? STATUS_ALREADY_EXISTS if it is. */
+enum status identity_check_made(struct server *server, const struct volume *volume, struct error *err);
 
-/** Is this the only volume of its id, and may no claim that a node has reported be on it? The provider deletes
- * by id. STATUS_FAILED_PRECONDITION names the other one. @call NULL: the server itself. */
+/** Is this the only volume of its id, and may no claim that a node has reported be on it? The provider
+ * deletes by id. STATUS_FAILED_PRECONDITION names the other one. @call NULL: the server itself. */
 enum status identity_check_alone(struct server *server, const struct rpc_call *call,
 				 const struct volume_entry *entry, struct error *err);
 

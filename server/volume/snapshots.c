@@ -293,7 +293,8 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 	/* the same codes mean the same as of a volume that is created */
 	creating.phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
 	failure = volume_phase_failure(&creating, err->status, !work->is_new);
-	if (failure == VOLUME_FAILURE_FORGETS || (work->is_new && !was_asked) || !has_source(server, work)) {
+	if (failure == VOLUME_FAILURE_FORGETS || (work->is_new && !was_asked) ||
+	    (work->snapshot->snapshot_id[0] == '\0' && !has_source(server, work))) {
 		delete_record(&change, work->snapshot);
 		if (work->call) /* a schedule records the cause */
 			audit_end(server, &change, work, CREATE,

@@ -501,6 +501,15 @@ static enum status check_made(const Holdfast__V1__ControllerCreateResponse *made
 	return volume_check_topologies("topologies", made->topologies, made->n_topologies, err);
 }
 
+static enum status check_is_own(struct volume_work *work, const Holdfast__V1__ControllerCreateResponse *made)
+{
+	struct volume volume = volume_work_entry(work)->volume;
+
+	(void)str_copy(volume.external_id, sizeof(volume.external_id), made->external_id);
+	storage_context_digest(VOLUME_MAP(made->context), made->n_context, volume.context_digest);
+	return identity_check_made(work->server, &volume, &work->error);
+}
+
 static void on_created(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
 		       void *userdata)
 {
@@ -520,9 +529,7 @@ static void on_created(struct server *server, const Holdfast__V1__PluginReply *r
 			EXTERNAL_ID_MAX);
 		err = &bad;
 	}
-	if (!err && volume_work_entry(work) &&
-	    identity_check_made(server, &volume_work_entry(work)->volume, reply->create->external_id,
-				&work->error) != STATUS_OK) {
+	if (!err && volume_work_entry(work) && check_is_own(work, reply->create) != STATUS_OK) {
 		volume_work_forget(work, "Volumes.Create",
 				   "the provider answered with another volume's storage");
 		return;
@@ -672,7 +679,7 @@ static enum status step_creating(struct volume_work *work, struct volume_parts *
 	const struct volume *volume = &parts->volume;
 	char name[VOLUME_PROVIDER_NAME_SIZE];
 
-	TRY(epoch_check(work->server, volume, err));
+	TRY(epoch_check_all(work->server, volume, err));
 	return volume_call_create(work->server, parts,
 				  volume_provider_name(work->server, volume->namespace, volume->id, name),
 				  on_created, work, err);

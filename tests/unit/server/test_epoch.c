@@ -277,6 +277,30 @@ CLUSTER_TEST(a_word_about_a_former_machine_stands_for_no_report_of_the_present_o
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_OK);
 }
 
+/* More of them than are forgotten at once. */
+CLUSTER_TEST(words_about_a_node_that_was_purged_stand_for_no_report_of_it)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+	struct backup backup = {0};
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_true(f->n1.welcomed && !has_reported(f, "n1"));
+	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "node n1 may hold it");
+}
+
 /* Its claim has left the history, so its mount is a reason to ask it. Nothing was ever restored. */
 CLUSTER_TEST(a_word_stands_for_no_report_that_is_asked_for_later)
 {

@@ -947,8 +947,8 @@ CLUSTER_TEST(an_old_ticket_changes_no_registration)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
-/* The provider is asked to create db, and its answer would be stored with the placeholder. */
-CLUSTER_TEST(a_report_replaces_no_volume_that_its_provider_works_on)
+/* n1 may have what the provider made by this name, also by another one. */
+CLUSTER_TEST(a_creation_waits_for_the_reports_of_all_nodes)
 {
 	struct ticket ticket;
 	struct alloc alloc;
@@ -956,23 +956,39 @@ CLUSTER_TEST(a_report_replaces_no_volume_that_its_provider_works_on)
 
 	forget_that_db_is_new_in(f, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING, &alloc, &held, &ticket);
 	f->n2.csi.can_create_delete = true;
-	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD_DONE, 1, 0);
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD, 1, 0);
 	connect_node(&f->n2, "n2");
 	report(f, &f->n2, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
 	unit_clock_advance(600 * USEC_PER_SEC);
 	settle(f);
-	assert_int_equal(f->n2.n_held, 0); /* n1 may have what the provider made by this name */
+	assert_int_equal(f->n2.n_held, 0);
 	assert_int_equal(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
 	unit_clock_advance(600 * USEC_PER_SEC);
+	settle(f);
+	assert_int_equal(f->n2.n_held, 0);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	unit_clock_advance(600 * USEC_PER_SEC);
 	UNTIL(f, f->n2.n_held == 1);
+	fake_node_answer(&f->n2);
+	settle(f);
+}
+
+/* Its answer would be stored with the placeholder. */
+CLUSTER_TEST(a_report_replaces_no_volume_that_its_provider_works_on)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_db_is_new(f, &alloc, &held, &ticket);
+	state_volume(&f->server->state, "default", "db")->is_asked = true;
 	connect_node(&f->n1, "n1");
 	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_UNAVAILABLE);
 	assert_false(has_reported(f, "n1"));
-	fake_node_answer(&f->n2);
-	settle(f);
+	state_volume(&f->server->state, "default", "db")->is_asked = false;
 	connect_node(&f->n1, "n1");
 	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
 	UNTIL(f, has_reported(f, "n1"));
@@ -2608,4 +2624,37 @@ CLUSTER_TEST(a_deletion_takes_nothing_that_a_node_reports)
 	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
 	assert_error(caller_call(&caller, "Volumes.Delete", "{\"id\":\"other\"}", NULL, &err),
 		     STATUS_FAILED_PRECONDITION, err, "with a claim from a node's report");
+}
+
+/* Its claim is known from a report, but is on the volume's own storage. */
+CLUSTER_TEST(a_volume_with_a_reported_claim_may_be_shared)
+{
+	cleanup(caller_release) struct caller_client caller;
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_both(f);
+	take_backup(f, &backup);
+	connect_both(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	ticket = ticket_of(f, &held);
+	alloc = alloc_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_true(claim_of(f, ALLOC_1).adopted);
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	assert_succeeds(caller_call(&caller, "Volumes.Register",
+				    "{\"volume\":{\"id\":\"d2\",\"type\":\"NATIVE\",\"profile\":\"disk\","
+				    "\"shares\":\"db\","
+				    "\"source\":{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"},"
+				    "\"requestedCapabilities\":[" MODE "]}}",
+				    NULL, &err),
+			err);
 }
