@@ -105,6 +105,26 @@ static enum status check_provider_id(struct server *server, const struct rpc_cal
 	return STATUS_OK;
 }
 
+/* Is it surely of that id, but of another context? */
+static bool is_of_another_context(const struct claim *claim, const struct volume *volume)
+{
+	return (claim->storage_proven || !claim->adopted) && claim->context_digest[0] != '\0' &&
+	       volume->context_digest[0] != '\0' && !str_eq(claim->context_digest, volume->context_digest);
+}
+
+/* Is all that is known of a placeholder of another context than that of @volume? */
+static bool is_another_part(const struct volume_entry *other, const struct volume *volume)
+{
+	const struct claim_entry *entry;
+
+	if (!volume_is_placeholder(&other->volume) || other->n_live == 0)
+		return false;
+	LIST_FOREACH (entry, &other->claims, of_volume)
+		if (claim_is_live(&entry->claim) && !is_of_another_context(&entry->claim, volume))
+			return false;
+	return true;
+}
+
 /* Checks other volumes of the same storage: all in this namespace, and @shares names one of them. */
 static enum status check_storage(struct server *server, const struct rpc_call *call,
 				 const struct volume *volume, const char *shares, const struct storage_id *id,
@@ -115,7 +135,7 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 	size_t n = 0;
 
 	for (; other; other = storage_next(&server->state, id, other)) {
-		if (is_itself(other, volume))
+		if (is_itself(other, volume) || is_another_part(other, volume))
 			continue;
 		n++;
 		if (shares[0] == '\0' || !str_eq(other->namespace, volume->namespace))
@@ -160,8 +180,9 @@ static bool is_named_by(const struct claim *claim, const struct wanted *wanted)
 
 	return str_eq(claim->external_id, wanted->source[0]) ||
 	       str_eq(claim->external_id, wanted->source[1]) ||
-	       (volume->type == VOLUME_CSI && (str_eq(claim->external_id, volume->external_id) ||
-					       (claim->storage_digest && volume->context_digest[0] == '\0')));
+	       (volume->type == VOLUME_CSI &&
+		((str_eq(claim->external_id, volume->external_id) && !is_of_another_context(claim, volume)) ||
+		 (claim->storage_digest && volume->context_digest[0] == '\0')));
 }
 
 /* Does a live claim of the other volume name that storage, by its id or its digest? One on the storage of its

@@ -159,23 +159,26 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 }
 
 /* The storage of @volume, which was a placeholder in @entry, must remain that of each claim that surely has
- * its id: other volumes may have other contexts. Without a context it is all of them. */
+ * its id: other volumes may have other contexts, and no further claim of it would get a ticket. */
 static enum status check_claims(const struct volume_entry *entry, const struct volume *volume,
 				struct error *err)
 {
 	const struct claim_entry *at;
 
-	if (!entry || !volume_is_placeholder(&entry->volume) || volume->context_digest[0] == '\0')
+	if (!entry || !volume_is_placeholder(&entry->volume))
 		return STATUS_OK;
 	LIST_FOREACH (at, &entry->claims, of_volume) {
 		const struct claim *claim = &at->claim;
 
 		if (claim_is_live(claim) && (claim->storage_proven || !claim->adopted) &&
 		    str_eq(claim->external_id, volume->external_id) && !claim_is_on_storage(claim, volume))
-			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-					 "context: volume %s is held by allocation %s with another context; "
-					 "register it with that, or stop that first: holdfast alloc stop %s",
-					 volume->id, claim->allocation_id, claim->allocation_id);
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"context: volume %s is held by allocation %s with %s context; register it "
+				"as it was (if its provider made it, the provider knows the context), or "
+				"stop that first: holdfast alloc stop %s",
+				volume->id, claim->allocation_id,
+				claim->context_digest[0] != '\0' ? "another" : "no", claim->allocation_id);
 	}
 	return STATUS_OK;
 }

@@ -637,6 +637,20 @@ static enum status register_zone(struct fixture *f, const char *id, const char *
 	return caller_call(&caller, "Volumes.Register", request, NULL, err);
 }
 
+static enum status ask_csi(struct fixture *f, const char *method, const char *id, const char *external_id,
+			   struct error *err)
+{
+	cleanup(caller_release) struct caller_client caller;
+	char request[512];
+
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	(void)str_format(request, sizeof(request),
+			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
+			 "\",\"externalId\":\"%s\",\"requestedCapabilities\":[" MODE "]}}",
+			 id, external_id);
+	return caller_call(&caller, method, request, NULL, err);
+}
+
 CLUSTER_TEST(a_forgotten_volume_is_registered_with_the_context_of_its_mount)
 {
 	struct ticket ticket;
@@ -648,6 +662,10 @@ CLUSTER_TEST(a_forgotten_volume_is_registered_with_the_context_of_its_mount)
 	report_forgotten(f, &alloc, &held, &ticket);
 	assert_error(register_zone(f, "db", "vol-db", "z2", &err), STATUS_FAILED_PRECONDITION, err,
 		     "context: volume db is held by allocation");
+	assert_error(ask_csi(f, "Volumes.Register", "db", "vol-db", &err), STATUS_FAILED_PRECONDITION, err,
+		     "with another context"); /* its further claims would get no ticket */
+	assert_error(register_zone(f, "more", "vol-db", "z1", &err), STATUS_ALREADY_EXISTS, err, "volume db");
+	assert_succeeds(register_zone(f, "more", "vol-db", "z2", &err), err); /* another share, surely */
 	assert_ok(register_zone(f, "db", "vol-db", "z1", &err));
 	held = claim_of(f, ALLOC_1);
 	assert_true(claim_is_on_storage(&held, &state_volume(&f->server->state, "default", "db")->volume));
@@ -2559,20 +2577,6 @@ CLUSTER_TEST(a_disk_that_a_node_reports_gets_no_second_name_in_epoch_0)
 	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
 		     err, "from a node's report and may be this storage");
 	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x9", NULL), STATUS_OK);
-}
-
-static enum status ask_csi(struct fixture *f, const char *method, const char *id, const char *external_id,
-			   struct error *err)
-{
-	cleanup(caller_release) struct caller_client caller;
-	char request[512];
-
-	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
-	(void)str_format(request, sizeof(request),
-			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
-			 "\",\"externalId\":\"%s\",\"requestedCapabilities\":[" MODE "]}}",
-			 id, external_id);
-	return caller_call(&caller, method, request, NULL, err);
 }
 
 /* n1 holds db, which is what the provider made as "made", and whose claim is freed wrongly. */
