@@ -568,7 +568,8 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 		return error_set(
 			err, status, 0,
 			"volume %s: plugin %s may have mounted another storage in the volume's folder, "
-			"when it was registered with another id; the end of this allocation has it "
+			"when it was registered with another id or context; the end of this allocation has "
+			"it "
 			"unmounted: run it "
 			"again then (see %s: holdfast alloc status %s)",
 			op->target.volume_id, op->target.profile, op->target.alloc_id, op->target.alloc_id);

@@ -219,8 +219,8 @@ static bool may_be(const struct volume_entry *entry, const struct wanted *wanted
 }
 
 /* Returns another volume that a node has reported, which may be the storage of @volume, or NULL. Only after a
- * restore, or while a reported claim is live, there is one to look for. Costs the number of volumes then: no
- * index has what a claim is on beside its volume. */
+ * restore, or while a reported claim is live, there is one to look for. Costs the number of volumes then: the
+ * index has no claim on other storage than its volume's. */
 static struct volume_entry *find_reported(struct server *server, const struct volume *volume)
 {
 	struct volume_entry *other = state_epoch(&server->state) > 0 || server->state.n_claims_adopted > 0
