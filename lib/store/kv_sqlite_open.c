@@ -22,7 +22,12 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { LOCK_TRIES = 20, LOCK_PAUSE_NS = 10000000 };
+enum {
+	LOCK_TRIES = 20,
+	LOCK_PAUSE_NS = 10000000,
+	INDEX_REGION = 32768, /* of the index of the log (-shm): sqlite grows it by so much */
+	INDEX_EMPTY = 3,      /* bytes: sqlite truncates the index to these, and no other file */
+};
 
 /* sqlite's own locks last for a transaction, so people can read while the store is in use; the lock file
  * keeps a second store away. A user of the shell may hold the write lock: the store waits for it up to the
@@ -160,12 +165,40 @@ static void *map_allocated(void *address, size_t size, int protection, int flags
 	return mmap(address, size, protection, flags, fd, offset);
 }
 
-static void replace_mmap(void)
+/* Zeros from offset 0 to the end of the file, in its own blocks. */
+static int write_zeros(int fd)
+{
+	static const char zeros[INDEX_REGION];
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	for (off_t at = 0; at < st.st_size; at += n) {
+		n = pwrite(fd, zeros, sizeof(zeros), at);
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+	}
+	return st.st_size >= INDEX_REGION ? 0 : -ENODATA;
+}
+
+/* After a crash sqlite empties the index, and allocates it again. On a full disk another program may take the
+ * blocks between the two: the index keeps them. */
+static int truncate_allocated(int fd, off_t size)
+{
+	if (size == INDEX_EMPTY && write_zeros(fd) == 0)
+		return 0;
+	return ftruncate(fd, size);
+}
+
+static void replace_calls(void)
 {
 	sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
 
-	if (vfs)
-		(void)vfs->xSetSystemCall(vfs, "mmap", (sqlite3_syscall_ptr)map_allocated);
+	if (!vfs)
+		return;
+	(void)vfs->xSetSystemCall(vfs, "mmap", (sqlite3_syscall_ptr)map_allocated);
+	(void)vfs->xSetSystemCall(vfs, "ftruncate", (sqlite3_syscall_ptr)truncate_allocated);
 }
 
 /* A database that is refused keeps its log as it is: closing must not fold it into the file. */
@@ -180,7 +213,7 @@ static enum status open_connection(const char *path, sqlite3 **ret, struct error
 	cleanup(sqlite_closep) sqlite3 *db = NULL;
 	int rc;
 
-	(void)pthread_once(&once, replace_mmap);
+	(void)pthread_once(&once, replace_calls);
 	/* Counting allocations takes a lock each time. Refused, without harm, once sqlite is in use. */
 	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,

@@ -13,6 +13,16 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 
 import runbook  # noqa: E402
 
+FILL = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+while True:
+    try:
+        os.write(fd, bytes(1024))
+    except OSError:
+        pass
+"""
+
 
 class TestDiskFull(WorldTest):
     NODES = 1
@@ -42,8 +52,7 @@ class TestDiskFull(WorldTest):
     def fill(self):
         """As a program does that logs without end: it takes each block that becomes free. Returns what ends it."""
         path = f"{self.folder}/dump"
-        forever = f"while :; do dd if=/dev/zero of={path} bs=1k oflag=append conv=notrunc 2>/dev/null; sleep 0.02; done"
-        filling = subprocess.Popen(["sh", "-c", forever], start_new_session=True)
+        filling = subprocess.Popen([sys.executable, "-c", FILL, path], start_new_session=True)
 
         def end():
             if filling.poll() is None:
