@@ -129,6 +129,12 @@ bool claim_is_on_storage(const struct claim *claim, const struct volume *volume)
 	return str_eq(claim->external_id, source);
 }
 
+bool claim_is_of_other_context(const struct claim *claim, const struct volume *volume)
+{
+	return (claim->storage_proven || !claim->adopted) && claim->context_digest[0] != '\0' &&
+	       volume->context_digest[0] != '\0' && !str_eq(claim->context_digest, volume->context_digest);
+}
+
 /* Cuts a text that is too long: it is for people, not a name. */
 static void note_text(char *dst, size_t size, const char *text)
 {

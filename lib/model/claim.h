@@ -32,7 +32,7 @@ enum {
 	EXTERNAL_NODE_ID_MAX = 256,
 	UUID_TEXT_SIZE = 37,
 	EVIDENCE_DETAIL_MAX = 255,
-	LAST_ERROR_MAX = 447,
+	LAST_ERROR_MAX = 431,
 	/* both fit into the evidence's detail, with the text between them */
 	PLUGIN_WAIVER_MAX = 150,
 	KERNEL_WORDS_MAX = 95,
@@ -165,6 +165,9 @@ struct capability claim_capability(const struct claim *claim);
 void claim_set_storage(struct claim *claim, const struct volume *volume);
 /** Is @claim on the storage that @volume has now, as far as the claim's is known? */
 bool claim_is_on_storage(const struct claim *claim, const struct volume *volume);
+
+/** Is it surely on another part than @volume of what the provider names by one id? */
+bool claim_is_of_other_context(const struct claim *claim, const struct volume *volume);
 
 /** Is it held by a machine that its node is no longer? A session in @boot_id cannot speak for it. */
 bool claim_is_elsewhere(const struct claim *claim, const char *boot_id);

@@ -98,7 +98,7 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 {
 	struct claim_entry *entry;
 
-	if (own->n_rivals == 0 && storage_is_alone(own->volume))
+	if (own->n_rivals == 0 && storage_is_alone(own->volume) && LIST_EMPTY(&own->volume->state->unmatched))
 		return NULL;
 	STORAGE_FOREACH_CLAIM (entry, own->volume)
 		if (claim_is_live(&entry->claim) && entry != own &&

@@ -803,19 +803,51 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	return STATUS_OK;
 }
 
+/* A placeholder may lack what its claims name. */
+static void list_unmatched(struct state *state, struct claim_entry *entry)
+{
+	const struct volume *volume = &entry->volume->volume;
+	bool is_unmatched = claim_is_live(&entry->claim) &&
+			    (volume_is_placeholder(volume) || !claim_is_on_storage(&entry->claim, volume));
+
+	if (is_unmatched == entry->is_unmatched)
+		return;
+	entry->is_unmatched = is_unmatched;
+	if (is_unmatched)
+		LIST_INSERT_HEAD(&state->unmatched, entry, of_unmatched);
+	else
+		LIST_REMOVE(entry, of_unmatched);
+}
+
+/* Compares what claim_is_on_storage() does: most changes of a volume are others. */
+static bool is_other_storage(const struct volume *a, const struct volume *b)
+{
+	return a->type != b->type || volume_is_placeholder(a) != volume_is_placeholder(b) ||
+	       !str_eq(a->plugin_id, b->plugin_id) || !str_eq(a->profile, b->profile) ||
+	       !str_eq(a->external_id, b->external_id) || !str_eq(a->context_digest, b->context_digest) ||
+	       !source_eq(&a->source, &b->source);
+}
+
 enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err)
 {
 	struct volume_entry *entry = state_volume(state, volume->namespace, volume->id);
+	struct claim_entry *claim;
+	struct volume before;
 	uint64_t generation;
 
 	if (!entry)
 		return insert_volume(state, volume, err);
 	TRY(index_plugin(entry, volume->plugin_id, err));
+	before = entry->volume;
 	generation = entry->volume.generation;
 	entry->volume = *volume;
 	entry->stored_generation = volume->generation;
 	volume_raise_generation(&entry->volume, generation);
 	index_storage(entry);
+	if (!is_other_storage(&before, &entry->volume))
+		return STATUS_OK;
+	LIST_FOREACH (claim, &entry->claims, of_volume)
+		list_unmatched(state, claim);
 	return STATUS_OK;
 }
 
@@ -999,6 +1031,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	count_live(state, entry, false, claim_is_live(claim));
 	count_claim(state, claim, 1);
 	count_held_twice(state, entry, claim, 1);
+	list_unmatched(state, entry);
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	return STATUS_OK;
 }
@@ -1015,10 +1048,12 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 {
 	struct claim_entry *entry = state_claim(state, claim->id);
 	struct alloc_entry *alloc;
+	bool was_live;
 
 	if (!entry)
 		return insert_claim(state, claim, err);
-	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
+	was_live = claim_is_live(&entry->claim);
+	count_live(state, entry, was_live, claim_is_live(claim));
 	count_claim(state, &entry->claim, -1);
 	count_claim(state, claim, 1);
 	count_held_twice(state, entry, &entry->claim, -1);
@@ -1026,6 +1061,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	alloc = state_alloc_of(state, claim);
 	uncount_expired(alloc, &entry->claim, claim);
 	entry->claim = *claim;
+	if (!was_live || !claim_is_live(claim) || claim->adopted) /* else its storage is the same */
+		list_unmatched(state, entry);
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	if (claim->state >= CLAIM_NODE_DETACHED)
 		usages_drop(&state->usages, &entry->usage);
@@ -1060,6 +1097,8 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	if (state->last_claim == entry)
 		state->last_claim = NULL;
 	RB_REMOVE(claim_tree, &state->claims, entry);
+	if (entry->is_unmatched)
+		LIST_REMOVE(entry, of_unmatched);
 	LIST_REMOVE(entry, of_volume);
 	LIST_REMOVE(entry, of_node);
 	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
@@ -1460,6 +1499,7 @@ void state_init(struct state *state)
 	records_init(&state->records, &state->namespaces);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
+	LIST_INIT(&state->unmatched);
 	TAILQ_INIT(&state->absent);
 }
 

@@ -72,7 +72,8 @@ struct claim_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct claim claim;
 	RB_ENTRY(claim_entry) by_id;
-	LIST_ENTRY(claim_entry) of_volume; /* of the volume's list, newest first */
+	LIST_ENTRY(claim_entry) of_volume;    /* of the volume's list, newest first */
+	LIST_ENTRY(claim_entry) of_unmatched; /* if it is_unmatched */
 	LIST_ENTRY(claim_entry) of_alloc;
 	LIST_ENTRY(claim_entry) of_node;
 	struct volume_entry *volume; /* never NULL: a volume with claims cannot be deregistered */
@@ -84,6 +85,7 @@ struct claim_entry {
 	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was ordered to stop
 			     */
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
+	bool is_unmatched;    /* it is in the list of those, see storage_next_unmatched() */
 	bool is_recalled;     /* it is in the list of those, see freed.h */
 	LIST_ENTRY(claim_entry) of_recalled;
 	uint64_t reported_by;	   /* serial of the session whose report named it */
@@ -338,7 +340,8 @@ struct state {
 	struct node_list unreported;
 	size_t n_unreported;
 	struct claim_list recalled;
-	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
+	struct claim_list unmatched; /* see storage_next_unmatched() */
+	struct absent_list absent;   /* without a session and not down yet, in the order in which they went */
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */

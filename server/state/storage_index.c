@@ -2,6 +2,8 @@
 /* The other volumes of a storage, and the claims of all of them. */
 #include "state/storage_index.h"
 
+#include "base/str.h"
+
 static struct volume_entry *next_other(const struct volume_entry *volume, const struct storage_id *id,
 				       struct volume_entry *at)
 {
@@ -18,13 +20,79 @@ struct volume_entry *storage_next_other(const struct volume_entry *volume, struc
 	return next_other(volume, &volume->storage, at);
 }
 
+/* A volume, and the digests of tickets for its storage: with its context, and without. */
+struct wanted {
+	const struct volume *volume;
+	char source[2][VOLUME_SOURCE_HEX_SIZE];
+	bool is_part; /* of what its provider's id names */
+};
+
+static void make_wanted(const struct volume *volume, const struct storage_id *id, struct wanted *ret)
+{
+	const struct storage_id all = storage_of_provider(id);
+	struct volume without = *volume;
+
+	ret->volume = volume;
+	ret->is_part = !storage_id_eq(id, &all);
+	without.context_digest[0] = '\0';
+	volume_source_hex(volume, ret->source[0]);
+	volume_source_hex(&without, ret->source[1]);
+}
+
+static bool is_named(const struct claim *claim, const struct wanted *wanted)
+{
+	const struct volume *volume = wanted->volume;
+
+	if (!str_eq(claim->plugin_id, volume->plugin_id))
+		return false;
+	return str_eq(claim->external_id, wanted->source[0]) ||
+	       str_eq(claim->external_id, wanted->source[1]) ||
+	       (volume->type == VOLUME_CSI && str_eq(claim->external_id, volume->external_id) &&
+		!(wanted->is_part && claim_is_of_other_context(claim, volume)));
+}
+
+struct claim_entry *storage_next_unmatched(struct state *state, const struct volume *volume,
+					   const struct storage_id *id, const struct claim_entry *at)
+{
+	struct claim_entry *claim = at ? LIST_NEXT(at, of_unmatched) : LIST_FIRST(&state->unmatched);
+	struct wanted wanted;
+
+	if (!claim || !id->is_known)
+		return NULL;
+	make_wanted(volume, id, &wanted);
+	while (claim && !is_named(&claim->claim, &wanted))
+		claim = LIST_NEXT(claim, of_unmatched);
+	return claim;
+}
+
+/* Is it a claim of a volume of that storage? */
+static bool is_of_name(const struct claim_entry *claim, const struct volume_entry *volume,
+		       const struct storage_id *id)
+{
+	return claim->volume == volume || storage_is_same(id, &claim->volume->storage);
+}
+
+/* Those of its names are not found again. */
+static struct claim_entry *next_unmatched(const struct volume_entry *volume, const struct storage_id *id,
+					  const struct claim_entry *at)
+{
+	struct claim_entry *claim = storage_next_unmatched(volume->state, &volume->volume, id, at);
+
+	while (claim && is_of_name(claim, volume, id))
+		claim = storage_next_unmatched(volume->state, &volume->volume, id, claim);
+	return claim;
+}
+
 size_t storage_n_live(const struct volume_entry *volume)
 {
+	const struct claim_entry *claim = NULL;
 	struct volume_entry *other = NULL;
 	size_t n = volume->n_live;
 
 	while ((other = storage_next_other(volume, other)))
 		n += other->n_live;
+	while ((claim = next_unmatched(volume, &volume->storage, claim)))
+		n++;
 	return n;
 }
 
@@ -34,9 +102,11 @@ static struct claim_entry *next_claim(const struct volume_entry *volume, const s
 	struct claim_entry *claim = at ? LIST_NEXT(at, of_volume) : LIST_FIRST(&volume->claims);
 	struct volume_entry *other = at && at->volume != volume ? at->volume : NULL;
 
+	if (at && !is_of_name(at, volume, id))
+		return next_unmatched(volume, id, at);
 	while (!claim && (other = next_other(volume, id, other)))
 		claim = LIST_FIRST(&other->claims);
-	return claim;
+	return claim ? claim : next_unmatched(volume, id, NULL);
 }
 
 struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at)

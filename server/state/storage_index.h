@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A claim is on the storage, not on the name: every decision about claims walks those of all volumes of one
- * storage. Which those are, storage_first() of state.h knows. */
+ * storage, which storage_first() of state.h knows, and unmatched ones that name it. */
 
 #include "model/storage.h"
 #include "state/state.h"
@@ -9,10 +9,18 @@
 /** The next volume other than @volume of the same storage. @at NULL: the first of them. */
 struct volume_entry *storage_next_other(const struct volume_entry *volume, struct volume_entry *at);
 
-/** Live claims of all volumes of that storage. */
+/** Live claims on that storage, as storage_next_claim() finds them. */
 size_t storage_n_live(const struct volume_entry *volume);
 
-/** The claim behind @at (NULL: the first one) of @volume, then of the others of its storage. */
+/** An unmatched claim is live, and on another storage than its volume has, or its volume is known only from a
+ * report: only nodes' reports make them. Returns the one behind @at (NULL: the first one) that names the
+ * storage of @volume, which is @id, by its id or the digest of a ticket. Without a context that is all that
+ * its id names. Costs the number of unmatched claims. */
+struct claim_entry *storage_next_unmatched(struct state *state, const struct volume *volume,
+					   const struct storage_id *id, const struct claim_entry *at);
+
+/** The claim behind @at (NULL: the first one) of @volume, then of the others of its storage, then the
+ * unmatched ones that name it. */
 struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at);
 
 /** The same over all volumes that have one id at the provider, in any context: it attaches and detaches

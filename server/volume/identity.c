@@ -105,13 +105,6 @@ static enum status check_provider_id(struct server *server, const struct rpc_cal
 	return STATUS_OK;
 }
 
-/* Is it surely of that id, but of another context? */
-static bool is_of_another_context(const struct claim *claim, const struct volume *volume)
-{
-	return (claim->storage_proven || !claim->adopted) && claim->context_digest[0] != '\0' &&
-	       volume->context_digest[0] != '\0' && !str_eq(claim->context_digest, volume->context_digest);
-}
-
 /* Is all that is known of a placeholder of another context than that of @volume? */
 static bool is_another_part(const struct volume_entry *other, const struct volume *volume)
 {
@@ -120,7 +113,7 @@ static bool is_another_part(const struct volume_entry *other, const struct volum
 	if (!volume_is_placeholder(&other->volume) || other->n_live == 0)
 		return false;
 	LIST_FOREACH (entry, &other->claims, of_volume)
-		if (claim_is_live(&entry->claim) && !is_of_another_context(&entry->claim, volume))
+		if (claim_is_live(&entry->claim) && !claim_is_of_other_context(&entry->claim, volume))
 			return false;
 	return true;
 }
@@ -156,88 +149,40 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
 }
 
-/* A volume, and the digests of tickets for its storage: with its context, and without. */
-struct wanted {
-	const struct volume *volume;
-	char source[2][VOLUME_SOURCE_HEX_SIZE];
-};
-
-static void make_wanted(const struct volume *volume, struct wanted *ret)
+/* May an unmatched claim that does not name the storage of @volume be on it? The digest of a ticket does not
+ * show of which id it is. A native placeholder whose ticket was not proven may be any storage of its profile.
+ */
+static bool is_unnamed(const struct claim_entry *entry, const struct volume *volume)
 {
-	struct volume all = *volume;
+	const struct volume *other = &entry->volume->volume;
 
-	ret->volume = volume;
-	all.context_digest[0] = '\0';
-	volume_source_hex(volume, ret->source[0]);
-	volume_source_hex(&all, ret->source[1]);
-}
-
-/* May the claim be on that storage? Without a context that is all that its id names, and the digest of a
- * ticket does not show which id. */
-static bool is_named_by(const struct claim *claim, const struct wanted *wanted)
-{
-	const struct volume *volume = wanted->volume;
-
-	return str_eq(claim->external_id, wanted->source[0]) ||
-	       str_eq(claim->external_id, wanted->source[1]) ||
-	       (volume->type == VOLUME_CSI &&
-		((str_eq(claim->external_id, volume->external_id) && !is_of_another_context(claim, volume)) ||
-		 (claim->storage_digest && volume->context_digest[0] == '\0')));
-}
-
-/* Does a live claim of the other volume name that storage, by its id or its digest? One on the storage of its
- * own volume is found by that. */
-static bool is_named_by_claims(const struct volume_entry *other, const struct wanted *wanted)
-{
-	bool is_placeholder = volume_is_placeholder(&other->volume);
-	const struct claim_entry *entry;
-
-	LIST_FOREACH (entry, &other->claims, of_volume) {
-		const struct claim *claim = &entry->claim;
-
-		if (claim_is_live(claim) && str_eq(claim->plugin_id, wanted->volume->plugin_id) &&
-		    is_named_by(claim, wanted) &&
-		    (is_placeholder || !claim_is_on_storage(claim, &other->volume)))
-			return true;
-	}
-	return false;
-}
-
-/* May the other volume, or a claim on it, have that storage? A native placeholder whose ticket was not proven
- * may be any storage of its profile. */
-static bool may_be(const struct volume_entry *entry, const struct wanted *wanted)
-{
-	const struct volume *other = &entry->volume;
-	const struct volume *volume = wanted->volume;
-
-	if (entry->n_live == 0)
+	if (!str_eq(entry->claim.plugin_id, volume->plugin_id))
 		return false;
-	return is_named_by_claims(entry, wanted) ||
-	       (volume_is_placeholder(other) && volume->type == VOLUME_NATIVE &&
-		str_eq(other->plugin_id, volume->plugin_id) && other->external_id[0] == '\0' &&
-		str_eq(other->profile, volume->profile));
+	if (volume->type == VOLUME_CSI)
+		return entry->claim.storage_digest && volume->context_digest[0] == '\0';
+	return volume_is_placeholder(other) && other->external_id[0] == '\0' &&
+	       str_eq(other->profile, volume->profile);
 }
 
-/* Returns another volume that a node has reported, which may be the storage of @volume, or NULL. Only after a
- * restore, or while a reported claim is live, there is one to look for. Costs the number of volumes then: the
- * index has no claim on other storage than its volume's. */
-static struct volume_entry *find_reported(struct server *server, const struct volume *volume)
+/* Returns another volume that a node has reported, which may be @id, the storage of @volume; or NULL. */
+static struct volume_entry *find_reported(struct server *server, const struct volume *volume,
+					  const struct storage_id *id)
 {
-	struct volume_entry *other = state_epoch(&server->state) > 0 || server->state.n_claims_adopted > 0
-					     ? state_volume_from(&server->state, "", "")
-					     : NULL;
-	struct wanted wanted;
+	struct claim_entry *claim = NULL;
 
-	make_wanted(volume, &wanted);
-	while (other && (is_itself(other, volume) || !may_be(other, &wanted)))
-		other = state_volume_next(other);
-	return other;
+	while ((claim = storage_next_unmatched(&server->state, volume, id, claim)))
+		if (!is_itself(claim->volume, volume))
+			return claim->volume;
+	LIST_FOREACH (claim, &server->state.unmatched, of_unmatched)
+		if (is_unnamed(claim, volume) && !is_itself(claim->volume, volume))
+			return claim->volume;
+	return NULL;
 }
 
 static enum status check_reported(struct server *server, const struct rpc_call *call,
-				  const struct volume *volume, struct error *err)
+				  const struct volume *volume, const struct storage_id *id, struct error *err)
 {
-	const struct volume_entry *other = find_reported(server, volume);
+	const struct volume_entry *other = find_reported(server, volume, id);
 	char name[FOREIGN_NAME_SIZE];
 
 	return other ? error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -319,7 +264,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	if (status == STATUS_OK)
 		status = check_provider_id(server, call, volume, &id, err);
 	if (status == STATUS_OK)
-		status = check_reported(server, call, volume, err);
+		status = check_reported(server, call, volume, &id, err);
 	return status;
 }
 
@@ -383,7 +328,7 @@ enum status identity_check_made(struct server *server, const struct volume *volu
 	at = storage_first(&server->state, &id);
 	while (at && is_itself(at, volume))
 		at = storage_next(&server->state, &id, at);
-	if (!at && !find_reported(server, volume))
+	if (!at && !find_reported(server, volume, &id))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_ALREADY_EXISTS, 0,
@@ -408,7 +353,7 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 				"the other one first",
 				entry->id, foreign_name(server, call, entry->namespace, &at->volume, name),
 				entry->id, NAMESPACE_OPTION(entry->namespace));
-	return check_reported(server, call, &entry->volume, err);
+	return check_reported(server, call, &entry->volume, &all, err);
 }
 
 void identity_sight_init(struct server *server, const struct rpc_call *call, struct identity_sight *ret)

@@ -142,18 +142,22 @@ static Holdfast__V1__NodeCapacity *add_node(Holdfast__V1__VolumeDetail *detail, 
 	return node;
 }
 
-/* Did this server grant it, or does a ticket prove it? A claim that is only believed holds the volume, and
- * decides nothing about it. */
-static bool is_proven(const struct claim *claim)
+/* Did this server grant it, or does a ticket prove it, and on the volume's storage? Another claim holds the
+ * volume, and decides nothing about it. */
+static bool is_proven(const struct claim_entry *entry)
 {
-	return !claim->adopted || claim->storage_proven || claim->storage_digest;
+	const struct claim *claim = &entry->claim;
+
+	return !entry->is_unmatched && (!claim->adopted || claim->storage_proven || claim->storage_digest);
 }
 
 /* Has the machine that is its node now mounted it? */
-static bool is_mounted_by(const struct claim *claim)
+static bool is_mounted_by(const struct claim_entry *entry)
 {
+	const struct claim *claim = &entry->claim;
+
 	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING &&
-	       !claim->other_machine && is_proven(claim);
+	       !claim->other_machine && is_proven(entry);
 }
 
 static const struct claim_entry *claim_on(struct volume_entry *entry, const char *node_id)
@@ -161,7 +165,7 @@ static const struct claim_entry *claim_on(struct volume_entry *entry, const char
 	const struct claim_entry *claim;
 
 	LIST_FOREACH (claim, &entry->claims, of_volume)
-		if (is_mounted_by(&claim->claim) && str_eq(claim->claim.node_id, node_id))
+		if (is_mounted_by(claim) && str_eq(claim->claim.node_id, node_id))
 			return claim;
 	return NULL;
 }
@@ -181,7 +185,7 @@ bool volume_phase_all_behind(Holdfast__V1__VolumeDetail *detail, struct volume_e
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
 		Holdfast__V1__NodeCapacity *node;
 
-		if (!is_mounted_by(&claim->claim) || !volume_phase_can_expand_on(entry, claim->node))
+		if (!is_mounted_by(claim) || !volume_phase_can_expand_on(entry, claim->node))
 			continue;
 		node = find_node(detail, claim->claim.node_id);
 		if (!node)
@@ -242,8 +246,7 @@ bool volume_phase_add_mounted(Holdfast__V1__VolumeDetail *detail, struct volume_
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
 		const char *node_id = claim->claim.node_id;
 
-		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN ||
-		    !is_proven(&claim->claim) ||
+		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN || !is_proven(claim) ||
 		    claim->claim.mode != CLAIM_WRITE || /* a read-only file system cannot grow */
 		    find_node(detail, node_id) || !volume_phase_can_expand_on(entry, claim->node))
 			continue;
@@ -291,7 +294,7 @@ bool volume_phase_used_as(struct volume_entry *entry, struct capability *ret)
 	const struct claim_entry *claim, *best = NULL;
 
 	LIST_FOREACH (claim, &entry->claims, of_volume)
-		if (claim_is_live(&claim->claim) && (!best || !is_proven(&best->claim)))
+		if (claim_is_live(&claim->claim) && (!best || !is_proven(best)))
 			best = claim;
 	if (best)
 		*ret = claim_capability(&best->claim);

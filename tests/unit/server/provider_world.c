@@ -191,6 +191,7 @@ const Holdfast__V1__VolumeDetail *detail_of(struct fixture *f, const char *id)
 
 void claim_volume(struct fixture *f, const char *id, const char *node, int n)
 {
+	const struct volume *volume = &state_volume(&f->server->state, "default", id)->volume;
 	struct claim claim = ROW(.namespace = "default", .mode = CLAIM_WRITE,
 				 .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
 				 .state = CLAIM_TAKEN, .generation = 1, .boot_id = BOOT_1);
@@ -200,6 +201,9 @@ void claim_volume(struct fixture *f, const char *id, const char *node, int n)
 			 n);
 	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), id);
 	(void)str_copy(claim.node_id, sizeof(claim.node_id), node);
+	memcpy(claim.plugin_id, volume->plugin_id, sizeof(claim.plugin_id));
+	memcpy(claim.profile, volume->profile, sizeof(claim.profile));
+	claim_set_storage(&claim, volume);
 	assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
 }
 

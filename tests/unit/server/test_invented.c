@@ -327,11 +327,17 @@ static void store_secret_volume(struct fixture *f)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
+static void deregister(struct fixture *f, const char *id)
+{
+	const Holdfast__V1__DeregisterVolumeRequest request = V1(deregister_volume_request, .id = TEXT(id));
+
+	assert_ok(call(&f->operator, & holdfast__v1__volumes__descriptor, "Deregister", &request.base, NULL,
+		       NULL));
+}
+
 /* n1 has run an allocation with volume x, which was freed and deregistered. @ret its claim, to lie with */
 static void forget_x(struct fixture *f, struct claim *ret)
 {
-	const Holdfast__V1__DeregisterVolumeRequest request = V1(deregister_volume_request, .id = "x");
-
 	register_csi(f, "x");
 	store_secret_volume(f);
 	f->n1.plugin = f->n2.plugin = &f->plugin;
@@ -342,9 +348,7 @@ static void forget_x(struct fixture *f, struct claim *ret)
 	*ret = claim_of(f, ALLOC_1);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
-	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Deregister", &request.base,
-			      NULL, NULL),
-			 STATUS_OK);
+	deregister(f, "x");
 	settle(f);
 }
 
@@ -555,12 +559,14 @@ static void grant_since(struct fixture *f)
 	take_claim(f, &f->n2, "db", ALLOC_2);
 }
 
-/* A share of the provider's vol-db, which register_csi() has as zone z1. */
-static void store_zone(struct fixture *f, const char *id, const char *zone)
+/* A share of the provider's vol-db, which register_csi() has as zone z1; or all of it, as its provider made
+ * it. */
+static void store_zone(struct fixture *f, const char *id, const char *zone, bool is_made)
 {
 	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;
 	Holdfast__V1__VolumeDetail__ContextEntry *contexts[] = {&context};
-	const Holdfast__V1__VolumeDetail detail = V1(volume_detail, .context = contexts, .n_context = 1);
+	const Holdfast__V1__VolumeDetail detail =
+		V1(volume_detail, .context = contexts, .n_context = 1, .made_by_provider = is_made);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char key[OBJECT_KEY_SIZE];
 	struct volume volume;
@@ -580,8 +586,8 @@ static void store_zone(struct fixture *f, const char *id, const char *zone)
 /* Changed in place after the backup, with the share that another volume had until then. */
 static void forget_zone(struct fixture *f, struct alloc *alloc, struct claim *held, struct ticket *ticket)
 {
-	store_zone(f, "also", "z1");
-	store_zone(f, "db", "z0");
+	store_zone(f, "also", "z1", false);
+	store_zone(f, "db", "z0", false);
 	forget_csi(f, alloc, held, ticket);
 	assert_int_equal(strlen(held->context_digest), CONTEXT_DIGEST_SIZE - 1);
 }
@@ -1578,20 +1584,22 @@ CLUSTER_TEST(a_provider_that_does_not_know_an_attached_id_proves_the_detach)
 
 #define NODE_EXPAND HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND
 
-/* The file system of db is to be expanded by the next node that has it mounted. */
-static void expand_on_next_node(struct fixture *f)
+/* The file system of db, whose detail is @stored, is to be expanded by the next node that has it mounted. */
+static void set_expansion_due(struct fixture *f, const Holdfast__V1__VolumeDetail *stored)
 {
-	const Holdfast__V1__VolumeDetail *stored;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	Holdfast__V1__VolumeDetail detail;
+	Holdfast__V1__VolumeDetail detail = *stored;
 
-	register_csi(f, "db");
-	stored = records_get(&f->server->state.records, PREFIX_VOLUME_DETAIL "default/db");
-	detail = *stored;
 	detail.node_expansion_due = true;
 	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	settle(f);
+}
+
+static void expand_on_next_node(struct fixture *f)
+{
+	register_csi(f, "db");
+	set_expansion_due(f, records_get(&f->server->state.records, PREFIX_VOLUME_DETAIL "default/db"));
 }
 
 CLUSTER_TEST(a_claim_that_a_node_invents_gets_no_secrets_with_an_expansion)
@@ -1631,6 +1639,26 @@ CLUSTER_TEST(a_claim_that_a_node_invents_gets_no_secrets_with_an_expansion)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
 	assert_string_equal(f->plugin.last_node_secret, "");
+}
+
+CLUSTER_TEST(an_expansion_is_done_on_no_mount_of_another_storage)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	store_old_db(f);
+	set_expansion_due(f, &(Holdfast__V1__VolumeDetail)HOLDFAST__V1__VOLUME_DETAIL__INIT);
+	forget_csi(f, &alloc, &held, &ticket);
+	grant_since(f);
+	f->n1.csi.can_expand = true;
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_true(state_claim(&f->server->state, held.id)->is_unmatched);
+	assert_int_equal(f->plugin.calls[NODE_EXPAND], 0);
 }
 
 CLUSTER_TEST(a_claim_of_the_servers_own_allocation_gets_secrets_with_an_expansion)
@@ -1847,7 +1875,9 @@ static void forget_second_disk(struct fixture *f, bool is_in_use, struct alloc *
 		release_claim(f, &f->n2, ALLOC_2);
 		UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
 	}
-	assert_ok(deregister_volume(f, NULL));
+	deregister(f, "db");
+	if (state_volume(&f->server->state, "default", "more"))
+		deregister(f, "more");
 	assert_ok(register_disk(f, &f->operator, "db", "wwn-0x2", NULL));
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	*alloc = alloc_of(f, ALLOC_1);
@@ -1855,6 +1885,79 @@ static void forget_second_disk(struct fixture *f, bool is_in_use, struct alloc *
 	volume = state_volume(&f->server->state, "default", "db")->volume;
 	restore(f, &backup, 1);
 	assert_ok(ticket_issue(f->server->issuer, held, &volume, 1, ret_ticket, NULL));
+}
+
+/* The backup has that disk as volume more. */
+CLUSTER_TEST(the_mount_of_a_disk_by_a_new_name_holds_it_by_its_former_one)
+{
+	struct volume_entry *more;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	assert_ok(register_disk(f, &f->operator, "more", "wwn-0x2", NULL));
+	forget_second_disk(f, false, &alloc, &held, &ticket);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_true(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
+	more = state_volume(&f->server->state, "default", "more");
+	assert_int_equal(storage_n_live(more), 1);
+	f->source = "more";
+	assert_error(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION, err, "volume more");
+	assert_non_null(strstr(err.msg, "node n1"));
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && storage_n_live(more) == 0);
+	take_claim(f, &f->n2, "more", ALLOC_2);
+}
+
+/* The backup has as volume more the storage that db had afterwards, and db on vol-old, or not at all. */
+static void report_storage_of_more(struct fixture *f, const char *zone, bool has_db, bool is_hidden)
+{
+	struct volume_entry *more;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	store_zone(f, "more", zone, !str_eq(zone, "z1"));
+	if (!has_db)
+		deregister(f, "db");
+	forget_csi(f, &alloc, &held, &ticket);
+	if (has_db) {
+		grant_since(f);
+	} else {
+		connect_node(&f->n2, "n2");
+		report(f, &f->n2, 1, NULL, NULL, false);
+	}
+	if (is_hidden)
+		held.external_id[0] = '\0';
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	more = state_volume(&f->server->state, "default", "more");
+	assert_int_equal(storage_n_live(more), 1);
+	f->source = "more";
+	assert_error(run_alloc(f, ALLOC_3, "n2", &err), STATUS_FAILED_PRECONDITION, err, "node n1");
+}
+
+CLUSTER_TEST(the_mount_of_a_csi_volume_by_a_new_name_holds_it_by_its_former_one)
+{
+	report_storage_of_more(f, "z1", false, true);
+}
+
+CLUSTER_TEST(a_claim_on_another_storage_than_its_volumes_holds_it_by_its_name)
+{
+	report_storage_of_more(f, "z1", true, false);
+}
+
+CLUSTER_TEST(a_claim_of_a_hidden_id_on_another_storage_than_its_volumes_holds_it_by_its_name)
+{
+	report_storage_of_more(f, "z1", true, true);
+}
+
+CLUSTER_TEST(a_claim_by_another_context_holds_what_its_provider_made)
+{
+	report_storage_of_more(f, "z0", true, false);
 }
 
 CLUSTER_TEST(a_report_moves_no_name_from_a_disk_that_was_granted_since)

@@ -268,8 +268,12 @@ PROVIDER_TEST(an_adopted_volume_is_the_storage_of_its_external_id_whatever_the_c
 	refuses(f, "Register", CSI("e2", ",\"externalId\":\"x\",\"context\":{\"k\":\"w\"}"),
 		STATUS_ALREADY_EXISTS, "volume lost ");
 	refuses(f, "Delete", "{\"id\":\"e1\"}", STATUS_FAILED_PRECONDITION, "volume lost ");
+	refuses(f, "Register", CSI("lost", ",\"externalId\":\"x\",\"context\":{\"k\":\"w\"}"),
+		STATUS_FAILED_PRECONDITION, "with no context");
+	free_claims(f, "lost");
 	/* with its own context again it is told apart */
 	must(f, "Register", CSI("lost", ",\"externalId\":\"x\",\"context\":{\"k\":\"w\"}"), NULL);
+	claim_volume(f, "lost", "n1", 78);
 	assert_int_equal(storage_n_live(e1), 0);
 }
 
