@@ -1955,7 +1955,7 @@ CLUSTER_TEST(a_claim_of_a_hidden_id_on_another_storage_than_its_volumes_holds_it
 	report_storage_of_more(f, "z1", true, true);
 }
 
-CLUSTER_TEST(a_claim_by_another_context_holds_what_its_provider_made)
+CLUSTER_TEST(a_claim_by_another_context_holds_a_volume_that_its_provider_made)
 {
 	report_storage_of_more(f, "z0", true, false);
 }
