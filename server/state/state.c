@@ -803,12 +803,27 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	return STATUS_OK;
 }
 
+/* Earlier builds noted neither the disk nor the context of what they granted: that is on its volume's. */
+static bool names_no_part(const struct claim *claim, const struct volume *volume)
+{
+	if (claim->adopted || !str_eq(claim->plugin_id, volume->plugin_id))
+		return false;
+	return volume->type == VOLUME_NATIVE
+		       ? str_eq(claim->external_id, claim->volume_id)
+		       : claim->context_digest[0] == '\0' && str_eq(claim->external_id, volume->external_id);
+}
+
 /* A placeholder may lack what its claims name. */
+static bool is_matched(const struct claim *claim, const struct volume *volume)
+{
+	return !volume_is_placeholder(volume) &&
+	       (claim_is_on_storage(claim, volume) || names_no_part(claim, volume));
+}
+
 static void list_unmatched(struct state *state, struct claim_entry *entry)
 {
-	const struct volume *volume = &entry->volume->volume;
-	bool is_unmatched = claim_is_live(&entry->claim) &&
-			    (volume_is_placeholder(volume) || !claim_is_on_storage(&entry->claim, volume));
+	bool is_unmatched =
+		claim_is_live(&entry->claim) && !is_matched(&entry->claim, &entry->volume->volume);
 
 	if (is_unmatched == entry->is_unmatched)
 		return;

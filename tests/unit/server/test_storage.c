@@ -302,6 +302,26 @@ PROVIDER_TEST(the_context_of_a_volume_in_use_stays)
 	must(f, "Register", CSI("e2", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);
 }
 
+/* It granted the claim, and noted no context. */
+PROVIDER_TEST(a_claim_that_an_earlier_build_granted_holds_its_own_share_only)
+{
+	struct claim claim;
+
+	must(f, "Register", CSI("e1", ",\"externalId\":\"x\",\"context\":{\"k\":\"v\"}"), NULL);
+	must(f, "Register", CSI("e2", ",\"externalId\":\"x\",\"context\":{\"k\":\"w\"}"), NULL);
+	claim_volume(f, "e1", "n1", 1);
+	claim = LIST_FIRST(&state_volume(&f->server->state, "default", "e1")->claims)->claim;
+	free_claims(f, "e1");
+	claim.context_digest[0] = '\0';
+	assert_ok(state_put_claim(&f->server->state, &claim, NULL));
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "e1")), 1);
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "e2")), 0);
+	free_claims(f, "e1");
+	claim.adopted = true; /* from a report, it may be of any share */
+	assert_ok(state_put_claim(&f->server->state, &claim, NULL));
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "e2")), 1);
+}
+
 PROVIDER_TEST(a_shared_volume_is_deleted_when_no_other_name_of_it_is_left)
 {
 	must(f, "Create", DB, "vol-1");
