@@ -226,6 +226,19 @@ static enum status repeat_own(const struct admission *in, const struct volume_re
 	return STATUS_ALREADY_EXISTS;
 }
 
+/* The release of its own claim has begun, and there is no way back to holding it. One that expired before its
+ * node had it is asked for again. */
+static enum status refuse_own(const struct admission *in, const struct volume_request *request,
+			      const struct claim *own, struct error *err)
+{
+	if (own->evidence == EVIDENCE_NEVER_SENT)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s: the claim of allocation %s expired before node %s had it, and "
+				 "is being freed; retry",
+				 in->volume_id, in->alloc_id, in->node->id);
+	return refuse_held(in, request, own, err);
+}
+
 enum status admission_check(const struct admission *in, const struct claim **ret_same, struct error *err)
 {
 	const struct volume_request *request = NULL;
@@ -241,8 +254,8 @@ enum status admission_check(const struct admission *in, const struct claim **ret
 	own = find_own(in);
 	if (own && (own->state == CLAIM_RESERVED || own->state == CLAIM_TAKEN))
 		return repeat_own(in, request, own, ret_same, err);
-	if (own) /* its release has begun: no way back to holding it */
-		return refuse_held(in, request, own, err);
+	if (own)
+		return refuse_own(in, request, own, err);
 	TRY(check_plugin(in, err));
 	if (!admission_has_room(volume_request_capability(request), volume_request_mode(request),
 				in->node->id, in->claims, in->n_claims, &blocker))

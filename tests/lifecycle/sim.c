@@ -1,18 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim.h"
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { LOG_END_SIZE = 8192 };
+
+/* The folder may go with the machine of the test. */
+static void print_end_of_log(const struct sim *sim)
+{
+	char path[PATH_MAX], text[LOG_END_SIZE];
+	cleanup_close int fd = -EBADF;
+	ssize_t n = 0;
+
+	(void)str_format(path, sizeof(path), "%s/server.log", sim->dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)lseek(fd, -(off_t)sizeof(text), SEEK_END); /* of a shorter one all is read */
+	while ((n = read(fd, text, sizeof(text))) > 0)
+		(void)fwrite(text, 1, (size_t)n, stderr);
+	(void)fputc('\n', stderr);
+}
+
 _Noreturn void sim_fail(const struct sim *sim, const char *format, ...)
 {
 	va_list ap;
 
+	print_end_of_log(sim);
 	sim->print_where(sim);
 	va_start(ap, format);
 	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is started in the line before */

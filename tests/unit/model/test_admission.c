@@ -133,6 +133,9 @@ TEST(the_same_allocation_gets_its_own_claim_again)
 	assert_ptr_equal(same, &w.held);
 	w.held.state = CLAIM_UNPUBLISHING;
 	assert_int_equal(check(&w, NULL), STATUS_FAILED_PRECONDITION);
+	w.held.state = CLAIM_NODE_DETACHED; /* its node never had it: it will get another one */
+	w.held.evidence = EVIDENCE_NEVER_SENT;
+	assert_int_equal(check(&w, NULL), STATUS_UNAVAILABLE);
 }
 
 TEST(an_allocation_gets_no_claim_again_that_has_another_access_mode)

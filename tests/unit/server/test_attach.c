@@ -271,6 +271,23 @@ CASE(an_abandoned_reservation_expires)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED); /* this one was sent: no time frees it */
 }
 
+/* Its node asks again, as after a restart of the server, before the detach has ended. */
+CASE(a_claim_whose_reservation_expired_is_asked_for_again)
+{
+	struct error err;
+
+	f->server->config.reservation_ttl_us = 50 * USEC_PER_MSEC;
+	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL_DONE, 1, STATUS_INTERNAL);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD, 1, 0);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_INTERNAL);
+	UNTIL(f, f->n2.n_held == 1);
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "expired before node n1 had it");
+	fake_node_answer(&f->n2);
+	expect_freed_unsent(f);
+	claim_and_forget(f, &f->n1, ALLOC_1);
+}
+
 CASE(a_reservation_of_an_earlier_run_is_taken_back_as_well)
 {
 	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL_DONE, 1, STATUS_INTERNAL);
