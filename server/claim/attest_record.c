@@ -217,8 +217,9 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 		if (ended.n_machines == word->n_machines && ended.expires_at_ms == word->expires_at_ms)
 			continue;
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node_id, .op = "attest"},
-			"the attestation of %s is over: the node was taken for gone, and has connected",
-			ended.by);
+			"the attestation of %s is over: the node was taken for gone, and has connected. "
+			"If that was another machine: holdfast operator cert revoke node/%s --reason TEXT",
+			ended.by, node_id);
 		change_put_record(&change, entry->key, &ended.base);
 		TRY(change_commit(server, &change, NULL, NULL, err));
 	}

@@ -361,6 +361,9 @@ static enum status check_receipt(const struct claim *claim, const Holdfast__V1__
 	if (!str_eq(claim->boot_id, receipt->boot_id) || claim->generation != receipt->generation)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the receipt for claim %s is of another boot or generation", claim->id);
+	if (claim->state == CLAIM_RESERVED && !claim->sent_to_node)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the receipt for claim %s comes before the claim was sent", claim->id);
 	if (receipt->error[0] == '\0' && !reports_what(receipt))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the receipt for claim %s is empty",
 				 claim->id);

@@ -44,7 +44,10 @@ const Holdfast__V1__VolumeSecrets *plugin_args_node_secrets(struct state *state,
 {
 	const struct alloc_entry *entry = state_alloc_of(state, claim);
 
-	return entry && alloc_asks_for(&entry->alloc, claim) ? secrets_for(state, claim) : NULL;
+	return entry && claim->state <= CLAIM_TAKEN && alloc_asks_for(&entry->alloc, claim) &&
+			       !alloc_is_client_terminal(&entry->alloc)
+		       ? secrets_for(state, claim)
+		       : NULL;
 }
 
 const char *plugin_args_external_id(struct state *state, const struct claim *claim)

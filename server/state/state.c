@@ -803,10 +803,11 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	return STATUS_OK;
 }
 
-/* Earlier builds noted neither the disk nor the context of what they granted: that is on its volume's. */
+/* Earlier builds noted neither the disk nor the context of what they granted: that is on its volume's, whose
+ * storage stays while a claim is live. */
 static bool names_no_part(const struct claim *claim, const struct volume *volume)
 {
-	if (claim->adopted || !str_eq(claim->plugin_id, volume->plugin_id))
+	if (claim->adopted || claim->was_freed || !str_eq(claim->plugin_id, volume->plugin_id))
 		return false;
 	return volume->type == VOLUME_NATIVE
 		       ? str_eq(claim->external_id, claim->volume_id)

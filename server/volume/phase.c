@@ -151,12 +151,13 @@ static bool is_proven(const struct claim_entry *entry)
 	return !entry->is_unmatched && (!claim->adopted || claim->storage_proven || claim->storage_digest);
 }
 
-/* Has the machine that is its node now mounted it? */
+/* May the machine that is its node now have it mounted, and is it to stay so? One that is on its way to be
+ * freed gets nothing more of the volume. */
 static bool is_mounted_by(const struct claim_entry *entry)
 {
 	const struct claim *claim = &entry->claim;
 
-	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING &&
+	return (claim->state == CLAIM_TAKEN || (claim->state == CLAIM_RESERVED && claim->sent_to_node)) &&
 	       !claim->other_machine && is_proven(entry);
 }
 

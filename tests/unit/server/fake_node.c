@@ -255,7 +255,7 @@ static void make_fingerprint(const struct fake_node *node, struct fingerprint *f
 		(void)snprintf(f->provider_node_id, sizeof(f->provider_node_id), "i-%s", node->id);
 	if (!csi->hides_node_id)
 		f->half.provider_node_id = f->provider_node_id;
-	f->half.expand = csi->can_expand;
+	f->half.expand = f->controller.expand = csi->can_expand;
 	f->controller.network_fence = csi->can_fence;
 	f->half.fence_clients = f->client_list;
 	for (size_t i = 0; i < ARRAY_SIZE(f->clients) && csi->clients[i]; i++) {

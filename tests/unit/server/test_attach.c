@@ -313,6 +313,22 @@ CASE(a_reservation_does_not_expire_while_its_controller_is_asked)
 	assert_int_equal(asked.status, STATUS_OK);
 }
 
+CASE(a_receipt_for_a_claim_that_was_not_sent_is_refused)
+{
+	struct asked asked = {0};
+	struct claim claim;
+
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
+	UNTIL(f, f->n2.n_held == 1);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_mounted(&f->n1, &claim);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
+	fake_node_answer(&f->n2);
+	UNTIL(f, asked.answers == 1);
+}
+
 CASE(without_the_providers_name_of_the_node_nothing_is_stored)
 {
 	struct error err;

@@ -16,6 +16,7 @@
 #include "model/pb.h"
 #include "model/task.h"
 #include "node/session.h"
+#include "plugin/args.h"
 #include "recovery/new_epoch.h"
 #include "state/keys.h"
 #include "state/namespaces.h"
@@ -1277,7 +1278,7 @@ CLUSTER_TEST(a_claim_that_a_node_reports_outlives_a_creation_that_its_provider_r
 }
 
 /* Tickets prove nothing: the node's word keeps others from registering the same, and names nothing. */
-CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
+CLUSTER_TEST(a_believed_mount_delays_a_registration_of_its_storage)
 {
 	struct ticket ticket;
 	struct alloc alloc;
@@ -1290,6 +1291,20 @@ CLUSTER_TEST(a_believed_mount_only_delays_a_registration_of_its_storage)
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "");
 	assert_error(register_other(f, "vol-db", &err), STATUS_FAILED_PRECONDITION, err,
 		     "may be this storage");
+}
+
+CLUSTER_TEST(a_believed_mount_holds_its_storage_under_each_name)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	store_zone(f, "also", "z1", false);
+	deregister(f, "db");
+	forget_csi(f, &alloc, &held, &ticket);
+	restart_with(f, make_another_key);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "also")), 1);
 }
 
 /* --- the attachment of a volume --- */
@@ -1661,8 +1676,111 @@ CLUSTER_TEST(an_expansion_is_done_on_no_mount_of_another_storage)
 	assert_int_equal(f->plugin.calls[NODE_EXPAND], 0);
 }
 
+/* db has another secret since n1 was granted it, and is to be grown. */
+static void expand_with_another_secret(struct fixture *f)
+{
+	Holdfast__V1__VolumeSecrets__SecretsEntry entry = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT,
+						  *entries[] = {&entry};
+	Holdfast__V1__VolumeSecrets secrets = V1(volume_secrets, .secrets = entries, .n_secrets = 1);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__VolumeDetail detail = *(const Holdfast__V1__VolumeDetail *)(const void *)records_get(
+		&f->server->state.records, PREFIX_VOLUME_DETAIL "default/db");
+
+	detail.capacity = 1048576;
+	entry.key = TEXT("key");
+	entry.value = TEXT("rotated");
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	change_put_record(&change, PREFIX_VOLUME_SECRETS "default/db", &secrets.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	operator_does(f, "Volumes.Expand", "{\"id\":\"db\",\"capacityMin\":\"1048576\"}");
+	settle(f);
+}
+
+/* n1 has it, and its work has ended. */
+static struct claim end_work_on_db(struct fixture *f)
+{
+	struct claim held;
+
+	connect_csi(f);
+	register_csi(f, "db");
+	f->n1.csi.can_expand = f->n2.csi.can_expand = true;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	return held;
+}
+
+static void report_freed(struct fixture *f, struct claim *freed)
+{
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !state_node(&f->server->state, "n1")->session);
+	f->n1.has = freed;
+	f->n1.releases = 0;
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.releases > 0);
+}
+
+CLUSTER_TEST(a_node_whose_work_has_ended_gets_no_secrets_with_an_expansion)
+{
+	struct claim held = end_work_on_db(f);
+
+	assert_null(plugin_args_node_secrets(&f->server->state, &held));
+	expand_with_another_secret(f);
+	assert_int_equal(f->plugin.calls[NODE_EXPAND], 0);
+}
+
+CLUSTER_TEST(a_node_that_reports_a_freed_claim_gets_no_secrets_with_an_expansion)
+{
+	struct claim held = end_work_on_db(f);
+
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	report_freed(f, &held);
+	assert_false(f->n1.last_release_has_ticket);
+	expand_with_another_secret(f);
+	assert_int_equal(f->plugin.calls[NODE_EXPAND], 0);
+}
+
+static void register_part(struct fixture *f, const char *id, const char *context)
+{
+	char request[512];
+
+	(void)str_format(request, sizeof(request),
+			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
+			 "\",\"externalId\":\"vol-db\",%s\"requestedCapabilities\":[" MODE "]}}",
+			 id, context);
+	operator_does(f, "Volumes.Register", request);
+}
+
+/* It was granted the whole id; db and also are parts of that since. */
+CLUSTER_TEST(a_freed_claim_that_comes_back_holds_its_own_storage)
+{
+	struct claim held;
+	struct error err;
+
+	connect_csi(f);
+	register_part(f, "db", "");
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
+	register_part(f, "db", "\"context\":{\"zone\":\"z1\"},");
+	register_part(f, "also", "\"context\":{\"zone\":\"z2\"},");
+	report_freed(f, &held);
+	assert_false(f->n1.last_release_has_ticket);
+	f->source = "also";
+	assert_error(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION, err, "node n1");
+}
+
 CLUSTER_TEST(a_claim_of_the_servers_own_allocation_gets_secrets_with_an_expansion)
 {
+	struct claim claim;
+
 	connect_csi(f);
 	expand_on_next_node(f);
 	f->n1.csi.can_expand = true;
@@ -1671,6 +1789,10 @@ CLUSTER_TEST(a_claim_of_the_servers_own_allocation_gets_secrets_with_an_expansio
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
 	assert_string_equal(f->plugin.last_node_secret, "hunter2");
+	claim = claim_of(f, ALLOC_1);
+	assert_non_null(plugin_args_node_secrets(&f->server->state, &claim));
+	claim.state = CLAIM_UNPUBLISHING;
+	assert_null(plugin_args_node_secrets(&f->server->state, &claim));
 }
 
 /* --- generations --- */
