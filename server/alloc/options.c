@@ -222,16 +222,36 @@ enum status alloc_options_check(struct state *state, const struct alloc *alloc, 
 	return own && request ? check_secrets(state, alloc, request, own, err) : STATUS_OK;
 }
 
-/* The options of the one request of the claim's allocation that names the claim's volume. */
+/* Returns the one request of the claim's allocation, which becomes @ret_alloc, that names the claim's volume;
+ * NULL: no request. */
+static const struct volume_request *request_of(struct state *state, const struct claim *claim,
+					       const struct alloc **ret_alloc)
+{
+	const struct alloc_entry *entry = state_alloc_of(state, claim);
+
+	for (uint32_t i = 0; entry && i < entry->alloc.n_volumes; i++) {
+		*ret_alloc = &entry->alloc;
+		if (str_eq(entry->alloc.volumes[i].source, claim->volume_id))
+			return &entry->alloc.volumes[i];
+	}
+	return NULL;
+}
+
+enum status alloc_options_check_claim(struct state *state, const struct claim *claim, struct error *err)
+{
+	const struct alloc *alloc;
+	const struct volume_request *request = request_of(state, claim, &alloc);
+
+	return request ? alloc_options_check(state, alloc, request->name, err) : STATUS_OK;
+}
+
 static const Holdfast__V1__MountOptions *of_claim(struct state *state, const struct claim *claim)
 {
 	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, claim->allocation_id);
-	const struct alloc_entry *entry = options ? state_alloc_of(state, claim) : NULL;
+	const struct alloc *alloc;
+	const struct volume_request *request = options ? request_of(state, claim, &alloc) : NULL;
 
-	for (uint32_t i = 0; entry && i < entry->alloc.n_volumes; i++)
-		if (str_eq(entry->alloc.volumes[i].source, claim->volume_id))
-			return of_volume(options, entry->alloc.volumes[i].name);
-	return NULL;
+	return request ? of_volume(options, request->name) : NULL;
 }
 
 Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct claim *claim,

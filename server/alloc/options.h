@@ -26,6 +26,9 @@ enum status alloc_options_take(struct state *state, const Holdfast__V1__Allocati
 enum status alloc_options_check(struct state *state, const struct alloc *alloc, const char *name,
 				struct error *err);
 
+/** The same for the volume that a claim of the allocation has. */
+enum status alloc_options_check_claim(struct state *state, const struct claim *claim, struct error *err);
+
 /** Was the allocation submitted with @options (NULL: no options)? */
 bool alloc_options_are(struct state *state, const char *alloc_id,
 		       const Holdfast__V1__AllocationOptions *options);

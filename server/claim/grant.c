@@ -255,6 +255,7 @@ static void answer(struct server *server, struct rpc_call *call,
 	if (!is_grantable(entry))
 		refuse_released(call);
 	else if (grant_check_past(server, entry->volume, &entry->claim, &err) != STATUS_OK ||
+		 alloc_options_check_claim(&server->state, &entry->claim, &err) != STATUS_OK ||
 		 sign(server, entry, &ticket, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);
 	else
@@ -408,6 +409,7 @@ static enum status call_attach(struct server *server, struct claim_entry *entry,
 			"plugin %s: how the provider calls node %s is not known; it is as soon as the "
 			"node reports the plugin again: holdfast plugin status %s",
 			entry->claim.plugin_id, entry->claim.node_id, entry->claim.plugin_id);
+	TRY(alloc_options_check_claim(&server->state, &entry->claim, err));
 	return controller_call(server, &call, err);
 }
 

@@ -114,14 +114,15 @@ static void volume_capabilities_fill(const struct volume *volume, struct volume_
 	} while (0)
 
 static enum status make_call(struct server *server, const struct volume *volume, const char *node_id,
-			     const Holdfast__V1__PluginCall *call, controller_done_fn *done, void *userdata,
-			     struct error *err)
+			     const Holdfast__V1__PluginCall *call, controller_wanted_fn *wanted,
+			     controller_done_fn *done, void *userdata, struct error *err)
 {
 	const struct controller_call controller = {
 		.plugin_id = volume->plugin_id,
 		.namespace = volume->namespace,
 		.call = call,
 		.node_id = node_id,
+		.wanted = wanted,
 		.done = done,
 		.userdata = userdata,
 	};
@@ -147,11 +148,12 @@ enum status volume_call_validate(struct server *server, struct volume_parts *par
 	LEND_MAP(validate, secrets, parts->secrets->secrets, parts->secrets->n_secrets);
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE;
 	call.validate = &validate;
-	return make_call(server, &parts->volume, NULL, &call, done, userdata, err);
+	return make_call(server, &parts->volume, NULL, &call, NULL, done, userdata, err);
 }
 
 enum status volume_call_create(struct server *server, struct volume_parts *parts, char *name,
-			       controller_done_fn *done, void *userdata, struct error *err)
+			       controller_wanted_fn *wanted, controller_done_fn *done, void *userdata,
+			       struct error *err)
 {
 	Holdfast__V1__ControllerCreateRequest create = HOLDFAST__V1__CONTROLLER_CREATE_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
@@ -172,7 +174,7 @@ enum status volume_call_create(struct server *server, struct volume_parts *parts
 	LEND_MAP(create, secrets, parts->secrets->secrets, parts->secrets->n_secrets);
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE;
 	call.create = &create;
-	return make_call(server, &parts->volume, NULL, &call, done, userdata, err);
+	return make_call(server, &parts->volume, NULL, &call, wanted, done, userdata, err);
 }
 
 enum status volume_call_delete(struct server *server, struct volume_parts *parts, controller_done_fn *done,
@@ -185,7 +187,7 @@ enum status volume_call_delete(struct server *server, struct volume_parts *parts
 	LEND_MAP(delete, secrets, parts->secrets->secrets, parts->secrets->n_secrets);
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE;
 	call.delete_ = &delete;
-	return make_call(server, &parts->volume, NULL, &call, done, userdata, err);
+	return make_call(server, &parts->volume, NULL, &call, NULL, done, userdata, err);
 }
 
 enum status volume_call_expand(struct server *server, struct volume_parts *parts,
@@ -206,7 +208,7 @@ enum status volume_call_expand(struct server *server, struct volume_parts *parts
 	LEND_MAP(expand, secrets, parts->secrets->secrets, parts->secrets->n_secrets);
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_EXPAND;
 	call.expand = &expand;
-	return make_call(server, &parts->volume, NULL, &call, done, userdata, err);
+	return make_call(server, &parts->volume, NULL, &call, NULL, done, userdata, err);
 }
 
 enum status volume_call_node_expand(struct server *server, struct volume_parts *parts,
@@ -233,5 +235,5 @@ enum status volume_call_node_expand(struct server *server, struct volume_parts *
 		LEND_MAP(expand, secrets, secrets->secrets, secrets->n_secrets);
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND;
 	call.node_expand = &expand;
-	return make_call(server, &parts->volume, claim->node_id, &call, done, userdata, err);
+	return make_call(server, &parts->volume, claim->node_id, &call, NULL, done, userdata, err);
 }

@@ -31,13 +31,15 @@ struct volume_capabilities {
 	Holdfast__V1__Capability values[VOLUME_CAPABILITIES_MAX];
 	Holdfast__V1__Capability *list[VOLUME_CAPABILITIES_MAX];
 };
-/* The calls below are made about @parts, which is borrowed for their duration; @done as of controller_call().
+/* The calls below are made about @parts, which is borrowed for their duration; @wanted and @done as of
+ * controller_call().
  */
 
 enum status volume_call_validate(struct server *server, struct volume_parts *parts, controller_done_fn *done,
 				 void *userdata, struct error *err);
 enum status volume_call_create(struct server *server, struct volume_parts *parts, char *name,
-			       controller_done_fn *done, void *userdata, struct error *err);
+			       controller_wanted_fn *wanted, controller_done_fn *done, void *userdata,
+			       struct error *err);
 enum status volume_call_delete(struct server *server, struct volume_parts *parts, controller_done_fn *done,
 			       void *userdata, struct error *err);
 

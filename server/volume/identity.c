@@ -10,7 +10,10 @@
 #include "state/storage_index.h"
 #include "volume/store.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { SOURCE_NAMESPACES_MAX = 64 };
 
 static bool may(struct server *server, const struct rpc_call *call, enum access_right right,
 		const char *namespace)
@@ -123,30 +126,32 @@ static enum status check_storage(struct server *server, const struct rpc_call *c
 				 const struct volume *volume, const char *shares, const struct storage_id *id,
 				 struct error *err)
 {
+	const struct volume_entry *named = state_volume(&server->state, volume->namespace, shares);
+	bool is_shared = named && !is_itself(named, volume) && storage_is_same(&named->storage, id) &&
+			 !is_another_part(named, volume);
 	struct volume_entry *other = storage_first(&server->state, id);
-	bool is_shared = false;
 	size_t n = 0;
 
+	/* without this, an answer would show which ids other namespaces have */
+	if (shares[0] != '\0' && !is_shared)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "shares: namespace %s has no volume %s of this storage (%s, and the context "
+				 "of a csi volume, are compared); holdfast volume status %s%s%s",
+				 volume->namespace, shares, field_of(volume), shares,
+				 NAMESPACE_OPTION(volume->namespace));
 	for (; other; other = storage_next(&server->state, id, other)) {
 		if (is_itself(other, volume) || is_another_part(other, volume))
 			continue;
 		n++;
 		if (shares[0] == '\0' || !str_eq(other->namespace, volume->namespace))
 			return refuse_taken(server, call, volume, other, err);
-		is_shared = is_shared || str_eq(other->id, shares);
 	}
 	if (is_shared && n >= STORAGE_NAMES_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "shares: the storage of volume %s has %zu names, which is as many as may; "
 				 "use one of these, or holdfast volume deregister one",
 				 shares, n);
-	if (shares[0] == '\0' || is_shared)
-		return STATUS_OK;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"shares: namespace %s has no volume %s of this storage (%s, and the context of a csi "
-		"volume, are compared); holdfast volume status %s%s%s",
-		volume->namespace, shares, field_of(volume), shares, NAMESPACE_OPTION(volume->namespace));
+	return STATUS_OK;
 }
 
 /* May an unmatched claim that does not name the storage of @volume be on it? The digest of a ticket does not
@@ -268,22 +273,89 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	return status;
 }
 
-/* Returns the namespace of a volume of that id: @namespace if that has one; NULL: unknown. */
-static const char *owner_of(struct server *server, const char *namespace, const char *plugin_id,
-			    const char *external_id)
+/* The namespaces that have what a provider would copy. */
+struct owners {
+	const char *others[SOURCE_NAMESPACES_MAX]; /* each once; borrowed from the state */
+	size_t n;
+	bool has_own;
+	bool is_cut; /* there are more */
+};
+
+static void add_owner(struct owners *owners, const char *namespace)
 {
+	for (size_t i = 0; i < owners->n; i++)
+		if (str_eq(owners->others[i], namespace))
+			return;
+	owners->is_cut = owners->is_cut || owners->n == SOURCE_NAMESPACES_MAX;
+	if (!owners->is_cut)
+		owners->others[owners->n++] = namespace;
+}
+
+/* Finds those of all volumes of one id, in any context, for @namespace: a node gives no id to that one. */
+static void find_owners(struct server *server, const char *namespace, const char *plugin_id,
+			const char *external_id, struct owners *ret)
+{
+	struct volume all = {.type = VOLUME_CSI};
+	struct claim_entry *claim = NULL;
 	struct volume_entry *at;
-	const char *owner = NULL;
 	struct storage_id id;
 
+	*ret = (struct owners){0};
 	storage_identify_external(plugin_id, external_id, &id);
 	for (at = storage_first(&server->state, &id); at; at = storage_next(&server->state, &id, at)) {
 		if (!str_eq(at->namespace, namespace))
-			owner = at->namespace;
-		else if (!volume_is_placeholder(&at->volume)) /* a node gives no id to a namespace */
-			return at->namespace;
+			add_owner(ret, at->namespace);
+		else if (!volume_is_placeholder(&at->volume))
+			ret->has_own = true;
 	}
-	return owner;
+	(void)str_copy(all.plugin_id, sizeof(all.plugin_id), plugin_id);
+	(void)str_copy(all.external_id, sizeof(all.external_id), external_id);
+	while ((claim = storage_next_unmatched(&server->state, &all, &id, claim)))
+		if (!str_eq(claim->volume->namespace, namespace))
+			add_owner(ret, claim->volume->namespace);
+}
+
+static bool is_clone(const struct volume_parts *parts)
+{
+	return parts->detail->clone_id[0] != '\0';
+}
+
+static bool has_source(const struct volume_parts *parts)
+{
+	return is_clone(parts) || parts->detail->snapshot_id[0] != '\0';
+}
+
+static void find_source_owners(struct server *server, const struct volume_parts *parts,
+			       const Holdfast__V1__Snapshot *snapshot, struct owners *ret)
+{
+	const struct volume *volume = &parts->volume;
+
+	*ret = (struct owners){0};
+	if (is_clone(parts))
+		find_owners(server, volume->namespace, volume->plugin_id, parts->detail->clone_id, ret);
+	else if (snapshot && str_eq(snapshot->namespace_, volume->namespace))
+		ret->has_own = true;
+	else if (snapshot)
+		add_owner(ret, snapshot->namespace_);
+}
+
+/* The right to copy what @owners have. @call NULL: the server itself, which has no right. */
+static enum status check_owners(struct server *server, const struct rpc_call *call, const char *namespace,
+				const struct owners *owners, const char *field, struct error *err)
+{
+	bool is_asked = call && !owners->is_cut;
+	enum status status = is_asked ? STATUS_OK : STATUS_PERMISSION_DENIED;
+
+	if (owners->n == 0)
+		return owners->has_own ? STATUS_OK : check_adopt(server, call, namespace, NULL, field, err);
+	for (size_t i = 0; status == STATUS_OK && i < owners->n; i++)
+		status = check_adopt(server, call, namespace, owners->others[i], field, err);
+	if (status == STATUS_OK || (is_asked && !owners->has_own))
+		return status;
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "%s: another namespace has a volume of this id, in another context, and the "
+			 "provider copies all that has the id: that needs csi-adopt-volume in both",
+			 field);
 }
 
 /* A snapshot that is not ready is no source. Source: CSI, Snapshot.ready_to_use. */
@@ -301,22 +373,78 @@ static enum status check_usable(const Holdfast__V1__Snapshot *snapshot, struct e
 			 snapshot->name, snapshot->source_volume_id, snapshot->name);
 }
 
+/* Notes in @detail whose storage a caller has the right to. */
+static enum status note_owners(const struct owners *owners, Holdfast__V1__VolumeDetail *detail,
+			       struct error *err)
+{
+	for (size_t i = 0; i < detail->n_source_namespaces; i++)
+		free(detail->source_namespaces[i]);
+	free(detail->source_namespaces);
+	detail->n_source_namespaces = 0;
+	detail->source_namespaces = owners->n > 0 ? calloc(owners->n, sizeof(char *)) : NULL;
+	for (size_t i = 0; detail->source_namespaces && i < owners->n; i++) {
+		char *name = strdup(owners->others[i]);
+
+		if (!name)
+			break;
+		detail->source_namespaces[detail->n_source_namespaces++] = name;
+	}
+	return detail->n_source_namespaces == owners->n ? STATUS_OK : error_no_memory(err, "a volume");
+}
+
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
-				  const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
+				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err)
 {
-	const struct volume *volume = &parts->volume;
-	bool is_clone = parts->detail->clone_id[0] != '\0';
-	const char *owner = snapshot ? snapshot->namespace_ : NULL;
+	struct owners owners;
 
-	if (!is_clone && parts->detail->snapshot_id[0] == '\0')
+	if (!has_source(parts))
 		return STATUS_OK;
-	if (is_clone)
-		owner = owner_of(server, volume->namespace, volume->plugin_id, parts->detail->clone_id);
-	if (!owner || !str_eq(owner, volume->namespace))
-		TRY(check_adopt(server, call, volume->namespace, owner, is_clone ? "clone_id" : "snapshot_id",
-				err));
-	return is_clone || !snapshot ? STATUS_OK : check_usable(snapshot, err);
+	find_source_owners(server, parts, snapshot, &owners);
+	TRY(check_owners(server, call, parts->volume.namespace, &owners,
+			 is_clone(parts) ? "clone_id" : "snapshot_id", err));
+	if (snapshot)
+		TRY(check_usable(snapshot, err));
+	return note_owners(&owners, parts->detail, err);
+}
+
+static bool is_noted(const Holdfast__V1__VolumeDetail *detail, const char *namespace)
+{
+	for (size_t i = 0; i < detail->n_source_namespaces; i++)
+		if (str_eq(detail->source_namespaces[i], namespace))
+			return true;
+	return false;
+}
+
+enum status identity_check_source_still(struct server *server, const struct volume_parts *parts,
+					const Holdfast__V1__Snapshot *snapshot, struct error *err)
+{
+	struct owners owners;
+	bool is_changed;
+
+	if (!has_source(parts))
+		return STATUS_OK;
+	find_source_owners(server, parts, snapshot, &owners);
+	is_changed = owners.is_cut;
+	for (size_t i = 0; i < owners.n; i++)
+		is_changed = is_changed || !is_noted(parts->detail, owners.others[i]);
+	if (!is_changed)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "%s: another namespace has this id since the creation of volume %s was asked for; "
+			 "repeat that with csi-adopt-volume in both namespaces, or end it: holdfast volume "
+			 "deregister %s%s%s",
+			 is_clone(parts) ? "clone_id" : "snapshot_id", parts->volume.id, parts->volume.id,
+			 NAMESPACE_OPTION(parts->volume.namespace));
+}
+
+enum status identity_check_copied(struct server *server, const struct rpc_call *call,
+				  const struct volume *volume, struct error *err)
+{
+	struct owners owners;
+
+	find_owners(server, volume->namespace, volume->plugin_id, volume->external_id, &owners);
+	return check_owners(server, call, volume->namespace, &owners, "volume_id", err);
 }
 
 enum status identity_check_made(struct server *server, const struct volume *volume, struct error *err)

@@ -32,11 +32,22 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 				  const struct volume_entry *entry, const struct volume_parts *parts,
 				  struct error *err);
 
-/** May the provider be asked to copy the volume or snapshot that @parts names? @snapshot the record of that
- * snapshot; NULL: no record. */
+/** May the provider be asked to copy the volume or snapshot that @parts names? It copies all that has the id
+ * of a volume, in any context. The other namespaces that have some of it are noted in @parts, on success.
+ * @snapshot snapshots_source() of @parts */
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
-				  const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
+				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
+
+/** The same later, when no caller waits. STATUS_FAILED_PRECONDITION: a namespace that is not noted in @parts
+ * has got some of it since. */
+enum status identity_check_source_still(struct server *server, const struct volume_parts *parts,
+					const Holdfast__V1__Snapshot *snapshot, struct error *err);
+
+/** May the provider be asked to copy @volume, which is of a namespace of the caller? As for a source. @call
+ * NULL: the server itself, which may copy no other namespace's storage. */
+enum status identity_check_copied(struct server *server, const struct rpc_call *call,
+				  const struct volume *volume, struct error *err);
 
 /** Is the storage of @volume, with the id and context by which the provider answered to its creation, no
  * other volume's, nor what a claim that a node reported may be on? STATUS_ALREADY_EXISTS if it is. */

@@ -183,6 +183,21 @@ static enum status check_claims(const struct volume_entry *entry, const struct v
 	return STATUS_OK;
 }
 
+/* Checks the right to the source of a creation. A repeat without it continues what others had the right to
+ * ask for; with it, it counts from now on. */
+static enum status check_source(struct server *server, const struct rpc_call *call, struct volume_spec *spec,
+				struct error *err)
+{
+	const Holdfast__V1__Snapshot *snapshot = snapshots_source(&server->state, &spec->parts);
+
+	if (!spec->is_new && (spec->parts.detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING ||
+			      identity_check_source_still(server, &spec->parts, snapshot, err) == STATUS_OK))
+		return STATUS_OK;
+	TRY(identity_check_source(server, call, &spec->parts, snapshot, err));
+	spec->changed = true;
+	return STATUS_OK;
+}
+
 /* Checks the caller's volume, as volume_parts_from_pb() made it, and merges it with the one stored under
  * its id. @is_creation its provider will make it: then it has no external id yet. @ret to be released. */
 static enum status volume_spec_prepare(struct server *server, const struct rpc_call *call,
@@ -202,11 +217,8 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 			       spec.parts.volume.context_digest);
 	TRY(check_claims(entry, &spec.parts.volume, err));
 	TRY(identity_check_volume(server, call, entry, &spec.parts, err));
-	if (spec.is_new && is_creation)
-		TRY(identity_check_source(server, call, &spec.parts,
-					  snapshots_find(&server->state, spec.parts.volume.plugin_id,
-							 spec.parts.detail->snapshot_id),
-					  err));
+	if (is_creation)
+		TRY(check_source(server, call, &spec, err));
 	*ret = spec;
 	spec = (struct volume_spec)VOLUME_SPEC_INIT; /* handed over */
 	return STATUS_OK;
@@ -408,9 +420,12 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 	} else if (!is_skipped && (!answer || !answer->confirmed)) {
 		status = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
 	} else {
-		/* against the stored volume: it may have changed meanwhile */
-		status = volume_spec_prepare(server, registering->call, &registering->given, false, &spec,
-					     &why);
+		/* against the stored volume and the caller's rights: they may have changed meanwhile */
+		status = access_check(server, registering->call, ACCESS_VOLUME_WRITE,
+				      namespace_or_default(registering->given.volume.namespace), &why);
+		if (status == STATUS_OK)
+			status = volume_spec_prepare(server, registering->call, &registering->given, false,
+						     &spec, &why);
 		if (status == STATUS_OK)
 			status = check_asked(&registering->asked, &spec.parts.volume, &why);
 		if (status == STATUS_OK)

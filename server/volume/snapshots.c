@@ -14,6 +14,7 @@
 #include "model/message.h"
 #include "state/keys.h"
 #include "volume/call.h"
+#include "volume/identity.h"
 #include "volume/phase.h"
 #include "volume/store.h"
 
@@ -102,6 +103,15 @@ const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *pl
 		if (str_eq(snapshots_of(entry)->snapshot_id, snapshot_id))
 			return snapshots_of(entry);
 	return NULL;
+}
+
+const Holdfast__V1__Snapshot *snapshots_source(struct state *state, const struct volume_parts *parts)
+{
+	const Holdfast__V1__VolumeDetail *detail = parts->detail;
+
+	return detail->clone_id[0] == '\0' && detail->snapshot_id[0] != '\0'
+		       ? snapshots_find(state, parts->volume.plugin_id, detail->snapshot_id)
+		       : NULL;
 }
 
 /* A snapshot while it is being made or deleted. At most one for a recorded name asks the provider: its result
@@ -265,6 +275,21 @@ static bool has_source(struct server *server, const struct snapshotting *work)
 	return entry && is_of_volume(work->snapshot, &entry->volume);
 }
 
+/* May a snapshot of it be taken, or kept? It may have got to another namespace while the call waited. */
+static enum status check_source(struct server *server, const struct snapshotting *work, struct error *err)
+{
+	if (has_source(server, work))
+		return identity_check_copied(server, work->call, &work->parts.volume, err);
+	return error_set(err, STATUS_ABORTED, 0,
+			 "volume %s was deregistered before snapshot %s was made; nothing was kept",
+			 work->parts.volume.id, work->snapshot->name);
+}
+
+static bool is_making_wanted(struct server *server, void *userdata)
+{
+	return check_source(server, userdata, NULL) == STATUS_OK;
+}
+
 void snapshots_forget_unmade(struct server *server, struct change *change, const struct volume *volume)
 {
 	struct record_entry *entry = snapshots_first(&server->state, volume->plugin_id);
@@ -332,6 +357,10 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 			work->snapshot->plugin_id, EXTERNAL_ID_MAX);
 		err = &bad;
 	}
+	if (!err && check_source(server, work, &bad) != STATUS_OK) {
+		bad.status = STATUS_ABORTED; /* it is made */
+		err = &bad;
+	}
 	if (!err && is_of_another(server, work->snapshot, made->snapshot_id)) {
 		(void)error_set(
 			&bad, STATUS_ALREADY_EXISTS, 0,
@@ -363,6 +392,7 @@ static enum status ask_to_make(struct server *server, struct snapshotting *work,
 	const struct controller_call controller = {.plugin_id = work->snapshot->plugin_id,
 						   .namespace = work->snapshot->namespace_,
 						   .call = &call,
+						   .wanted = is_making_wanted,
 						   .done = on_provider_made,
 						   .userdata = work};
 	char name[SNAPSHOT_NAME_SIZE];
@@ -513,6 +543,7 @@ static enum status create(struct server *server, struct rpc_call *call, const st
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 
 	TRY(check_create(server, entry, request, err));
+	TRY(identity_check_copied(server, call, &entry->volume, err));
 	work = snapshotting_new(server, call, done);
 	if (!work)
 		return error_no_memory(err, "a snapshot");

@@ -3,6 +3,7 @@
 /* Snapshots: a request is recorded here before the provider is asked, under a name that stays the same,
  * and is kept. Providers' listings are joined with these records. */
 
+#include "model/volume_detail.h"
 #include "rpc/server.h"
 #include "state/objects.h"
 #include "state/state.h"
@@ -36,6 +37,9 @@ struct record_entry *snapshots_next(struct record_entry *entry, const char *plug
 /** The record of the provider's snapshot, or NULL. Costs the number of the plugin's records. */
 const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
 					     const char *snapshot_id);
+
+/** The record of the snapshot that @parts names as its source; NULL: no record, or another source. */
+const Holdfast__V1__Snapshot *snapshots_source(struct state *state, const struct volume_parts *parts);
 
 /* A schedule makes and removes snapshots without a call. */
 

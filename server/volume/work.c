@@ -510,6 +510,20 @@ static enum status check_is_own(struct volume_work *work, const Holdfast__V1__Co
 	return identity_check_made(work->server, &volume, &work->error);
 }
 
+/* Another namespace may get the source while the call waits in the plugin's line, or while the plugin makes
+ * the copy. */
+static enum status check_source_still(struct volume_work *work, struct error *err)
+{
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	struct volume_entry *entry = volume_work_entry(work);
+
+	if (!entry)
+		return STATUS_OK;
+	TRY(volume_store_load(work->server, entry, &parts, err));
+	return identity_check_source_still(work->server, &parts,
+					   snapshots_source(&work->server->state, &parts), err);
+}
+
 static void on_created(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
 		       void *userdata)
 {
@@ -527,6 +541,10 @@ static void on_created(struct server *server, const Holdfast__V1__PluginReply *r
 			&bad, STATUS_INTERNAL, 0,
 			"the plugin made the volume but named it with no id, or one of more than %d bytes",
 			EXTERNAL_ID_MAX);
+		err = &bad;
+	}
+	if (!err && check_source_still(work, &bad) != STATUS_OK) {
+		bad.status = STATUS_INTERNAL; /* as above: the copy is not taken */
 		err = &bad;
 	}
 	if (!err && volume_work_entry(work) && check_is_own(work, reply->create) != STATUS_OK) {
@@ -672,6 +690,11 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 	return STATUS_OK;
 }
 
+static bool is_creation_wanted(struct server *server, void *userdata)
+{
+	return check_source_still(userdata, NULL) == STATUS_OK;
+}
+
 /* The provider may answer with storage that it made by this name before. After a restore, a node that has not
  * reported may have that. */
 static enum status step_creating(struct volume_work *work, struct volume_parts *parts, struct error *err)
@@ -680,9 +703,11 @@ static enum status step_creating(struct volume_work *work, struct volume_parts *
 	char name[VOLUME_PROVIDER_NAME_SIZE];
 
 	TRY(epoch_check_all(work->server, volume, err));
+	TRY(identity_check_source_still(work->server, parts, snapshots_source(&work->server->state, parts),
+					err));
 	return volume_call_create(work->server, parts,
 				  volume_provider_name(work->server, volume->namespace, volume->id, name),
-				  on_created, work, err);
+				  is_creation_wanted, on_created, work, err);
 }
 
 /* Continues a deletion. After a restore it may be an old one: nothing is deleted that may be in use again. */

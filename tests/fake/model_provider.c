@@ -17,6 +17,7 @@ struct provider provider;
 struct job {
 	struct server *server;
 	plugin_call *call; /* owned */
+	controller_wanted_fn *wanted;
 	controller_done_fn *done;
 	void *userdata;
 	sd_event_source *source; /* owned; NULL: held */
@@ -340,6 +341,8 @@ static void finish(struct job *job)
 	plugin_reply *reply = message(&holdfast__v1__plugin_reply__descriptor);
 	struct error err;
 
+	if (job->orders.outcome == PROVIDER_QUEUE && job->wanted && !job->wanted(job->server, job->userdata))
+		job->orders = (struct provider_orders){PROVIDER_FAIL, 0, STATUS_ABORTED};
 	if (job->orders.outcome != PROVIDER_FAIL)
 		perform(job->call, reply); /* again, if it was done before: it is idempotent */
 	if (job->orders.outcome == PROVIDER_FAIL || job->orders.outcome == PROVIDER_FAIL_DONE) {
@@ -363,7 +366,8 @@ static int on_turn(sd_event_source *source, void *userdata)
 		perform(job->call, reply);
 		holdfast__v1__plugin_reply__free_unpacked(reply, NULL);
 	}
-	if (job->orders.outcome != PROVIDER_HOLD && job->orders.outcome != PROVIDER_HOLD_DONE)
+	if (job->orders.outcome != PROVIDER_HOLD && job->orders.outcome != PROVIDER_HOLD_DONE &&
+	    job->orders.outcome != PROVIDER_QUEUE)
 		finish(job);
 	return 0;
 }
@@ -432,8 +436,11 @@ enum status __wrap_controller_call(struct server *server, const struct controlle
 	job = calloc(1, sizeof(*job));
 	if (!job)
 		abort();
-	*job = (struct job){
-		.server = server, .done = call->done, .userdata = call->userdata, .orders = orders};
+	*job = (struct job){.server = server,
+			    .wanted = call->wanted,
+			    .done = call->done,
+			    .userdata = call->userdata,
+			    .orders = orders};
 	job->call = (plugin_call *)(void *)message_convert(call->call->base.descriptor, &call->call->base);
 	free(job->call->plugin_id == protobuf_c_empty_string ? NULL : job->call->plugin_id);
 	job->call->plugin_id = copy(call->plugin_id);

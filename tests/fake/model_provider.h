@@ -26,7 +26,8 @@ enum provider_outcome {
 	PROVIDER_FAIL_DONE, /* with a code, although it was done */
 	PROVIDER_HOLD,	    /* nothing is done and nothing answered until provider_answer() */
 	PROVIDER_HOLD_DONE, /* done, not answered until provider_answer() */
-	PROVIDER_REFUSE,    /* controller_call() itself fails with the code */
+	PROVIDER_QUEUE,	 /* waits for its turn until provider_answer(), and ends if it is no longer wanted */
+	PROVIDER_REFUSE, /* controller_call() itself fails with the code */
 };
 
 struct provider_thing { /* a volume or snapshot; gone when it has no id */

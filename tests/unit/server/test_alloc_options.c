@@ -280,6 +280,38 @@ CASE(a_flag_with_a_value_sends_the_secrets_of_its_volume_nowhere)
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_PERMISSION_DENIED);
 }
 
+/* The volume gets secrets while its claim gets to the disk, or while it is attached. */
+static void check_late_secrets(struct fixture *f, bool is_attached)
+{
+	struct asked asked = {0};
+	struct submission s;
+
+	submission(&s, "xfs", 1);
+	s.flags[0] = T("ip=10.6.6.6");
+	put_secrets(f, false);
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs >= 1);
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
+	UNTIL(f, is_attached ? f->n2.n_held == 1 : f->server->state.n_claims == 1);
+	put_secrets(f, true);
+	if (is_attached)
+		fake_node_answer(&f->n2);
+	UNTIL(f, asked.answers == 1);
+	assert_int_equal(asked.status, STATUS_PERMISSION_DENIED);
+	assert_int_equal(f->plugin.calls[HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH], is_attached ? 1 : 0);
+}
+
+CASE(a_flag_goes_to_no_node_with_secrets_that_the_volume_got_since_it_asked)
+{
+	check_late_secrets(f, true);
+}
+
+CASE(a_flag_goes_to_no_controller_with_secrets_that_the_volume_got_since)
+{
+	check_late_secrets(f, false);
+}
+
 /* What is kept of the submission, in bytes. */
 static size_t kept_bytes(const struct submission *s)
 {

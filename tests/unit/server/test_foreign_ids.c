@@ -8,6 +8,7 @@
 
 #include "volume/identity.h"
 #include "volume/snapshots.h"
+#include "volume/store.h"
 
 #define IN(namespace, id) "\"id\":\"" id "\",\"namespace\":\"" namespace "\","
 #define NFS "\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
@@ -77,6 +78,8 @@ static void make_things_of_a(struct fixture *f)
 	must(f, "Create", "{\"volume\":{" IN("a", "db") NFS "}}", "vol-1");
 	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"a\",\"name\":\"s1\"}", "snap-1");
 }
+
+static struct pending waiting;
 
 #define CASE(name) TEST_ON(name, struct fixture, f, provider_setup_acl, provider_teardown)
 
@@ -197,6 +200,239 @@ CASE(another_context_under_an_id_of_another_namespace_needs_the_right_there)
 	caller_release(&b);
 	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
 	expect(&b, "Volumes.Register", share_of_b, STATUS_OK);
+	/* and all that the id names is no second name of it */
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "w") NFS ",\"externalId\":\"nfs\",\"shares\":\"v\"}}",
+	       STATUS_ALREADY_EXISTS);
+}
+
+/* --- copies that wait while their source gets to another namespace --- */
+
+#define COPY_OF_OWN "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-1\"}}"
+#define SNAPSHOT_OF_OWN "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"}"
+
+/* Namespace b asks for a copy of its own volume, vol-1, which waits. */
+static void copy_that_waits(struct fixture *f, int call, enum provider_outcome outcome, const char *method,
+			    const char *json, struct caller_client *b)
+{
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	caller_with(f, WRITES, b);
+	provider_order(call, outcome, 1, STATUS_UNAVAILABLE);
+	start_asking(f, method, json, &waiting);
+	UNTIL(f, provider.calls[call] == (call == CALL_CREATE ? 2 : 1));
+	if (outcome == PROVIDER_FAIL)
+		UNTIL(f, waiting.ended); /* and the next try is in a second */
+	else
+		settle(f);
+}
+
+/* An operator gives vol-1 to namespace a. */
+static void move_to_a(struct fixture *f)
+{
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	must(f, "Register", "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\"}}", NULL);
+}
+
+/* Each by which a creation waits. */
+static void check_no_copy(struct fixture *f, enum provider_outcome outcome)
+{
+	cleanup(caller_release) struct caller_client b;
+	const struct volume_entry *entry;
+	size_t n;
+
+	copy_that_waits(f, CALL_CREATE, outcome, "Create", COPY_OF_OWN, &b);
+	n = provider_volumes();
+	move_to_a(f);
+	provider_answer();
+	settle(f);
+	entry = NON_NULL(state_volume(&f->server->state, "b", "copy"));
+	assert_string_equal(entry->volume.external_id, "");
+	assert_int_equal(provider_volumes(), n);
+	assert_non_null(strstr(volume_detail_of(f->server, &entry->volume)->phase_error,
+			       "clone_id: another namespace has this id"));
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
+	provider_crash(f);
+	settle(f);
+	assert_int_equal(provider_volumes(), n);
+}
+
+CASE(a_creation_after_a_failure_copies_nothing_that_is_anothers_now)
+{
+	check_no_copy(f, PROVIDER_FAIL);
+}
+
+CASE(a_creation_in_the_line_of_its_plugin_copies_nothing_that_is_anothers_now)
+{
+	check_no_copy(f, PROVIDER_QUEUE);
+}
+
+CASE(a_copy_is_not_kept_whose_source_is_anothers_when_it_is_made)
+{
+	check_no_copy(f, PROVIDER_HOLD_DONE);
+}
+
+CASE(a_creation_continues_when_a_caller_with_the_right_to_its_source_repeats_it)
+{
+	cleanup(caller_release) struct caller_client b, both;
+
+	copy_that_waits(f, CALL_CREATE, PROVIDER_FAIL, "Create", COPY_OF_OWN, &b);
+	move_to_a(f);
+	caller_with(f, ADOPTS, &both); /* in b only */
+	expect(&both, "Volumes.Create", COPY_OF_OWN, STATUS_NOT_FOUND);
+	caller_release(&both);
+	caller_with(f, ADOPTS "," ADOPTS_IN_A, &both);
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	expect(&both, "Volumes.Create", COPY_OF_OWN, STATUS_UNAVAILABLE);
+	UNTIL(f, provider_volumes() == 2); /* and by itself from then on */
+}
+
+/* Who asked for it may have had the right because no record knew the id. */
+CASE(a_creation_copies_no_id_that_became_known_as_anothers)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	caller_with(f, ADOPTS, &b);
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_UNAVAILABLE);
+	must(f, "Register", "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\"}}", NULL);
+	settle(f);
+	assert_int_equal(provider_volumes(), 1);
+}
+
+/* A provider copies all that has the id, in any context. */
+CASE(a_creation_copies_no_id_of_which_another_namespace_got_a_part)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "own") NFS ",\"externalId\":\"vol-1\",\"context\":{\"share\":\"/b\"}}}",
+	     NULL);
+	caller_with(f, WRITES, &b);
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_UNAVAILABLE);
+	must(f, "Register",
+	     "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\",\"context\":{\"share\":\"/a\"}}}",
+	     NULL);
+	settle(f);
+	assert_int_equal(provider_volumes(), 0);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
+}
+
+CASE(a_clone_or_snapshot_of_an_id_that_namespaces_share_needs_the_right_in_both)
+{
+	static const char clone[] = "{\"volume\":{" IN("b", "c") NFS ",\"cloneId\":\"nfs\"}}";
+	static const char snapshot[] = "{\"volumeId\":\"v\",\"namespace\":\"b\",\"name\":\"s\"}";
+	const struct volume_entry *entry;
+	struct caller_client b;
+	char name[] = "auto";
+	struct error err;
+
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}",
+	     NULL);
+	must(f, "Register",
+	     "{\"volume\":{" IN("a", "w") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
+	     NULL);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", clone, STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_PERMISSION_DENIED);
+	caller_release(&b);
+	caller_with(f, ADOPTS, &b);
+	expect(&b, "Volumes.Create", clone, STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_PERMISSION_DENIED);
+	entry = NON_NULL(state_volume(&f->server->state, "b", "v"));
+	assert_error(snapshots_make(f->server, entry, name, 1, NULL, &err), STATUS_PERMISSION_DENIED, err,
+		     "volume_id: another namespace"); /* a schedule has no caller */
+	caller_release(&b);
+	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
+	expect(&b, "Volumes.Create", clone, STATUS_OK);
+	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_OK);
+	caller_release(&b);
+}
+
+/* After a restore, namespace a may have the id by a volume of which only this claim is known. */
+CASE(a_clone_is_of_nothing_that_another_namespaces_node_has_mounted)
+{
+	struct claim claim = ROW(.id = "01890000-0000-7000-8000-000000000c01", .allocation_id = ALLOC_1,
+				 .namespace = "a", .volume_id = "db", .node_id = "n1", .plugin_id = "nfs",
+				 .external_id = "vol-2", .mode = CLAIM_WRITE,
+				 .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+				 .state = CLAIM_TAKEN, .generation = 1, .boot_id = BOOT_1);
+	cleanup(caller_release) struct caller_client b;
+
+	make_things_of_a(f);
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-2");
+	assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-2\"}}",
+	       STATUS_PERMISSION_DENIED);
+}
+
+static void check_no_snapshot(struct fixture *f, enum provider_outcome outcome, size_t n)
+{
+	cleanup(caller_release) struct caller_client b;
+	char key[OBJECT_KEY_SIZE];
+
+	copy_that_waits(f, CALL_CREATE_SNAPSHOT, outcome, "CreateSnapshot", SNAPSHOT_OF_OWN, &b);
+	move_to_a(f);
+	provider_answer();
+	UNTIL(f, waiting.ended);
+	assert_int_equal(waiting.status, STATUS_ABORTED);
+	assert_int_equal(provider_snapshots(), n);
+	snapshots_key("nfs", "b", "s", key);
+	assert_null(records_get(&f->server->state.records, key));
+}
+
+CASE(a_snapshot_in_the_line_of_its_plugin_is_of_nothing_that_is_anothers_now)
+{
+	check_no_snapshot(f, PROVIDER_QUEUE, 0);
+}
+
+CASE(a_snapshot_is_not_kept_whose_volume_is_anothers_when_it_is_made)
+{
+	check_no_snapshot(f, PROVIDER_HOLD_DONE, 1);
+}
+
+CASE(a_second_name_does_not_tell_a_foreign_id_from_an_unknown_one)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	make_things_of_a(f);
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-2");
+	caller_with(f, WRITES, &b);
+	for (int is_own = 0; is_own < 2; is_own++)
+		expect_alike(&b, "Volumes.Register",
+			     is_own ? "{\"volume\":{" IN("b", "x") NFS
+				     ",\"externalId\":\"vol-1\",\"shares\":\"own\"}}"
+				    : "{\"volume\":{" IN("b", "x") NFS
+				     ",\"externalId\":\"vol-1\",\"shares\":\"none\"}}",
+			     is_own ? "{\"volume\":{" IN("b", "x") NFS
+				     ",\"externalId\":\"vol-9\",\"shares\":\"own\"}}"
+				    : "{\"volume\":{" IN("b", "x") NFS
+				     ",\"externalId\":\"vol-9\",\"shares\":\"none\"}}",
+			     STATUS_FAILED_PRECONDITION);
+}
+
+CASE(a_registration_needs_its_right_also_when_the_plugin_has_confirmed_it)
+{
+	static const char json[] =
+		"{\"volume\":{" IN("b", "own") NFS ",\"externalId\":\"vol-1\",\"description\":\"mine\"}}";
+	cleanup(caller_release) struct caller_client b;
+	struct rpc_client *operator= f->operator.client;
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	caller_with(f, WRITES, &b);
+	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 1, STATUS_OK);
+	f->operator.client = b.client;
+	start_asking(f, "Register", json, &waiting);
+	f->operator.client = operator;
+	UNTIL(f, provider.calls[CALL_VALIDATE] == 1);
+	operator_does(f, "Operator.PutPolicy", "{\"policy\":{\"name\":\"b\",\"plugin\":\"read\"}}");
+	provider_answer();
+	UNTIL(f, waiting.ended);
+	assert_int_equal(waiting.status, STATUS_PERMISSION_DENIED);
 }
 
 /* The server checks again before it asks the provider, and stores what it finds for readers of namespace b.

@@ -145,8 +145,8 @@ CLUSTER_TEST(shares_names_a_volume_of_the_same_storage_and_namespace)
 	refuses(f, "Register", DISK("d2", ",\"shares\":\"other\""), STATUS_FAILED_PRECONDITION, "shares:");
 	refuses(f, "Register", DISK("d2", ",\"shares\":\"d2\""), STATUS_INVALID_ARGUMENT, "shares:");
 	refuses(f, "Register", DISK("d2", ",\"shares\":\"a/b\""), STATUS_INVALID_ARGUMENT, "shares:");
-	refuses(f, "Register", DISK("d1", ",\"namespace\":\"b\",\"shares\":\"d2\""), STATUS_ALREADY_EXISTS,
-		"volume d1 in namespace default");
+	refuses(f, "Register", DISK("d1", ",\"namespace\":\"b\",\"shares\":\"d2\""),
+		STATUS_FAILED_PRECONDITION, "shares:");
 	must(f, "Register", DISK("d2", ",\"shares\":\"d1\""), "\"shares\":\"d1\"");
 	must(f, "Register", DISK("d2", ""), "\"shares\":\"d1\"");
 	refuses(f, "Register", DISK("d2", ",\"shares\":\"other\""), STATUS_FAILED_PRECONDITION, "shares:");
