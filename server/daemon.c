@@ -27,6 +27,7 @@
 #include "base/fd.h"
 #include "base/rates.h"
 #include "base/str.h"
+#include "claim/held_twice.h"
 #include "claim/release.h"
 #include "fence/fencers.h"
 #include "fence/fences.h"
@@ -414,6 +415,8 @@ static enum status start_work(struct server *server, struct error *err)
 	if (status == STATUS_OK)
 		status = warnings_new(server, &server->warnings, err);
 	server->is_serving = status == STATUS_OK;
+	if (server->is_serving)
+		held_twice_pair_all(server);
 	if (server->is_serving)
 		kv_bound_reads(server->kv);
 	return status;

@@ -27,6 +27,33 @@ static char *key_of(const char *node_id, const char *id, char ret[static OBJECT_
 	return ret;
 }
 
+enum { STORAGE_SIZE = PLUGIN_ID_MAX + 1 + VOLUME_SOURCE_HEX_SIZE + EXTERNAL_ID_MAX };
+
+/* The storage that @volume is a name of. */
+static const char *storage_of(const struct volume *volume, char ret[static STORAGE_SIZE])
+{
+	bool has_source = volume->type != VOLUME_NATIVE || !volume_is_placeholder(volume);
+	char source[VOLUME_SOURCE_HEX_SIZE];
+
+	volume_source_hex(volume, source);
+	(void)str_format(ret, STORAGE_SIZE, "%s/%s", volume->plugin_id,
+			 has_source ? source : volume->external_id);
+	return ret;
+}
+
+/* Is it about @volume, and about the storage that this has? A name may have got another one since. */
+static bool names_storage(const attestation *record, const struct volume *volume)
+{
+	char storage[STORAGE_SIZE];
+
+	(void)storage_of(volume, storage);
+	for (size_t i = 0; i < record->n_volumes && i < record->n_storages; i++)
+		if (str_eq(record->volumes[i]->namespace_, volume->namespace) &&
+		    str_eq(record->volumes[i]->id, volume->id) && str_eq(record->storages[i], storage))
+			return true;
+	return false;
+}
+
 static bool names_volume(const attestation *record, const char *namespace, const char *id)
 {
 	for (size_t i = 0; i < record->n_volumes; i++)
@@ -62,14 +89,15 @@ static bool names_machine(const attestation *record, const char *machine)
 bool attest_is_proof(struct server *server, const char *node_id, const char *machine,
 		     const struct volume *volume)
 {
+	const struct volume_entry *now = state_volume(&server->state, volume->namespace, volume->id);
 	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(server, node_id, prefix);
+	struct record_entry *entry = now ? first_record(server, node_id, prefix) : NULL;
 
 	for (; entry; entry = next_record(entry, prefix)) {
 		const attestation *record = (const void *)entry->record.message;
 
 		if (record->epoch == state_epoch(&server->state) && names_machine(record, machine) &&
-		    names_volume(record, volume->namespace, volume->id))
+		    names_storage(record, &now->volume))
 			return true;
 	}
 	return false;
@@ -113,6 +141,34 @@ static bool add_machines(struct server *server, const struct node_entry *node, a
 	return true;
 }
 
+/* Adds the volumes that it is about, and their storage. */
+static bool add_volumes(struct server *server, const struct attest_record_facts *facts, attestation *record)
+{
+	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
+	record->storages = calloc(facts->n_volumes, sizeof(*record->storages));
+	if (!record->volumes || !record->storages)
+		return false;
+	for (size_t i = 0; i < facts->n_volumes; i++) {
+		Holdfast__V1__VolumeRef ref = *facts->volumes[i];
+		char namespace[NAMESPACE_MAX + 1] = NAMESPACE_DEFAULT;
+		const struct volume_entry *volume;
+		char storage[STORAGE_SIZE] = "";
+
+		if (ref.namespace_[0] == '\0')
+			ref.namespace_ = namespace;
+		volume = state_volume(&server->state, ref.namespace_, ref.id);
+		if (volume)
+			(void)storage_of(&volume->volume, storage);
+		record->volumes[i] = (Holdfast__V1__VolumeRef *)message_copy(&ref.base);
+		record->n_volumes += record->volumes[i] != NULL;
+		record->storages[i] = strdup(storage);
+		record->n_storages += record->storages[i] != NULL;
+		if (record->n_volumes == i || record->n_storages == i)
+			return false;
+	}
+	return true;
+}
+
 attestation *attest_record_make(struct server *server, const struct attest_record_facts *facts,
 				struct error *err)
 {
@@ -132,21 +188,9 @@ attestation *attest_record_make(struct server *server, const struct attest_recor
 	record->boot_id = strdup(node_own_boot(&facts->node->node));
 	record->reason = strdup(facts->reason);
 	record->by = strdup(access_who(server, facts->call, who));
-	record->volumes = calloc(facts->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
 	if (!record->id || !record->node_id || !record->boot_id || !record->reason || !record->by ||
-	    !record->volumes || !add_machines(server, facts->node, record))
+	    !add_machines(server, facts->node, record) || !add_volumes(server, facts, record))
 		goto fail;
-	for (size_t i = 0; i < facts->n_volumes; i++) {
-		Holdfast__V1__VolumeRef ref = *facts->volumes[i];
-		char namespace[NAMESPACE_MAX + 1] = NAMESPACE_DEFAULT;
-
-		if (ref.namespace_[0] == '\0')
-			ref.namespace_ = namespace;
-		record->volumes[i] = (Holdfast__V1__VolumeRef *)message_copy(&ref.base);
-		if (!record->volumes[i])
-			goto fail;
-		record->n_volumes++;
-	}
 	return record;
 fail:
 	(void)error_no_memory(err, "an attestation");

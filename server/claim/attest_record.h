@@ -68,8 +68,9 @@ enum status attest_free_claim(const struct attest_said *said, change_done_fn *fr
  * called whenever the claim is driven. True: it was freed; @freed as above. */
 bool attest_apply(struct server *server, struct claim_entry *entry, change_done_fn *freed);
 
-/** Was it attested, since the last restore, that @machine, which is or was @node_id, has released @volume? An
- * attestation is about the machines that the server knew when it was given. */
+/** Was it attested, since the last restore, that @machine, which is or was @node_id, has released the volume
+ * of this name, with the storage that it has? An attestation is about the machines that the server knew when
+ * it was given. */
 bool attest_is_proof(struct server *server, const char *node_id, const char *machine,
 		     const struct volume *volume);
 

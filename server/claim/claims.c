@@ -108,6 +108,22 @@ bool claims_may_run(struct server *server, const struct claim *claim)
 	       alloc->alloc.desired_status != DESIRED_STOP;
 }
 
+struct volume_entry *claims_storage(const struct claim_entry *entry)
+{
+	struct state *state = entry->volume->state;
+	const char *external_id = plugin_args_external_id(state, &entry->claim);
+	struct volume_entry *other;
+	struct storage_id id;
+
+	if (str_eq(entry->claim.plugin_id, PLUGIN_NATIVE) ||
+	    (str_eq(external_id, entry->volume->volume.external_id) &&
+	     str_eq(entry->claim.plugin_id, entry->volume->volume.plugin_id)))
+		return entry->volume;
+	storage_identify_external(entry->claim.plugin_id, external_id, &id);
+	other = storage_first(state, &id);
+	return other ? other : entry->volume;
+}
+
 const struct claim *claims_find_other_holder(const struct volume_entry *volume, const struct claim *claim)
 {
 	const struct claim_entry *entry;

@@ -23,6 +23,10 @@ enum status claims_take_from_node(struct change *change, const struct claim_entr
 /** May the claim's allocation continue? It must be known, not ended, and not ordered to stop. */
 bool claims_may_run(struct server *server, const struct claim *claim);
 
+/** Returns a volume of the storage that a detach of @entry takes away: that of its name, unless the claim is
+ * on other storage which another volume has. */
+struct volume_entry *claims_storage(const struct claim_entry *entry);
+
 /** Returns the claim of another node that a detach of @claim, of @volume, takes the device from, or may:
  * the provider knows that node by the same id, or its id is not known. NULL: no such claim. */
 const struct claim *claims_find_other_holder(const struct volume_entry *volume, const struct claim *claim);

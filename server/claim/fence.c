@@ -45,7 +45,8 @@ struct fence {
 
 static bool is_held(const struct claim_entry *entry, const struct volume_entry *volume)
 {
-	return storage_is_attached_as(volume, entry->volume) && entry->claim.state <= CLAIM_UNPUBLISHING;
+	return storage_is_attached_as(volume, claims_storage(entry)) &&
+	       entry->claim.state <= CLAIM_UNPUBLISHING;
 }
 
 static bool can_detach(struct server *server, const char *plugin_id)
@@ -231,7 +232,7 @@ bool fence_is_possible(struct server *server, const struct claim_entry *entry)
 	return entry->claim.attach != ATTACH_NONE &&
 	       (!node_is_connected(entry->node) || entry->claim.other_machine) &&
 	       can_detach(server, entry->claim.plugin_id) &&
-	       !claims_find_other_holder(entry->volume, &entry->claim);
+	       !claims_find_other_holder(claims_storage(entry), &entry->claim);
 }
 
 /* --- the answer --- */
@@ -281,7 +282,7 @@ static bool is_fenced(const struct claim_entry *entry, const struct volume_entry
 {
 	const char *stored = entry->claim.external_node_id;
 
-	if (!storage_is_attached_as(volume, entry->volume) || entry->claim.attach == ATTACH_NONE ||
+	if (!storage_is_attached_as(volume, claims_storage(entry)) || entry->claim.attach == ATTACH_NONE ||
 	    !str_eq(plugin_args_external_id(&entry->server->state, &entry->claim), fence->external_id) ||
 	    !(stored[0] != '\0' ? str_eq(stored, fence->external_node_id)
 				: str_eq(entry->id, fence->claim_id)))

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/join.h"
 #include "base/str.h"
+#include "claim/claims.h"
 #include "log/log.h"
 #include "model/admission.h"
 #include "node/session.h"
@@ -28,6 +29,7 @@ enum {
 	AGAIN_FREE_PER_VOLUME = 8,
 	AGAIN_COST_US = 60000000, /* of those of a node beyond these: one a minute */
 	AGAIN_BURST = 8,
+	PAIRS_MAX = 16, /* of a claim with rivals of other names: an alarm needs one */
 };
 
 /* Describes the holder to readers of namespace @own (NULL: of all). */
@@ -61,8 +63,8 @@ static const char *other_holder(const struct volume_entry *volume, const struct 
 	return ret;
 }
 
-/* Has it, or another name of its storage, such a claim? */
-static bool was_freed(const struct volume_entry *volume)
+/* May it, or another name of its storage, have such a claim? */
+static bool may_be_freed(const struct volume_entry *volume)
 {
 	const struct volume_entry *other = volume;
 	struct volume_entry *at = NULL;
@@ -70,7 +72,7 @@ static bool was_freed(const struct volume_entry *volume)
 	for (; other; other = at = storage_next_other(volume, at))
 		if (other->n_was_freed > 0)
 			return true;
-	return false;
+	return !LIST_EMPTY(&volume->state->unmatched);
 }
 
 enum status held_twice_check(const struct volume_entry *volume, struct error *err)
@@ -78,12 +80,13 @@ enum status held_twice_check(const struct volume_entry *volume, struct error *er
 	const struct claim_entry *entry = NULL;
 	char name[HOLDER_SIZE], other[HOLDER_SIZE];
 
-	if (!was_freed(volume))
+	if (!may_be_freed(volume))
 		return STATUS_OK;
 	STORAGE_FOREACH_CLAIM (entry, volume)
 		if (entry->claim.was_freed && claim_is_live(&entry->claim))
 			break;
-	assert(entry); /* it is counted */
+	if (!entry)
+		return STATUS_OK;
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "volume %s is held twice: node %s has it mounted for %s by a claim "
 			 "which was freed%s. Nothing is granted before node %s has released it, as it is "
@@ -94,17 +97,81 @@ enum status held_twice_check(const struct volume_entry *volume, struct error *er
 			 volume->volume.id, NAMESPACE_OPTION(volume->namespace));
 }
 
-static const struct claim_entry *find_rival(const struct claim_entry *own)
+/* Is @entry a claim that excludes @own? It may be on another part of what the provider's id names. */
+static bool is_rival(const struct claim_entry *entry, const struct claim_entry *own)
+{
+	return entry != own && claim_is_live(&entry->claim) &&
+	       admission_are_rivals(&entry->claim, &own->claim) &&
+	       !claim_is_of_other_context(&own->claim, &entry->volume->volume);
+}
+
+/* The next rival of @own behind @at (NULL: the first), on the storage of its volume or that of @storage,
+ * which it is on. */
+static struct claim_entry *next_rival(const struct claim_entry *own, const struct volume_entry *storage,
+				      const struct claim_entry *at)
 {
 	struct claim_entry *entry;
 
+	do
+		at = entry = storage == own->volume ? storage_next_claim(storage, at)
+						    : storage_next_attached(storage, at);
+	while (entry && !is_rival(entry, own));
+	return entry;
+}
+
+static const struct claim_entry *find_rival(const struct claim_entry *own)
+{
+	const struct volume_entry *storage;
+	struct claim_entry *rival;
+
 	if (own->n_rivals == 0 && storage_is_alone(own->volume) && LIST_EMPTY(&own->volume->state->unmatched))
 		return NULL;
-	STORAGE_FOREACH_CLAIM (entry, own->volume)
-		if (claim_is_live(&entry->claim) && entry != own &&
-		    admission_are_rivals(&entry->claim, &own->claim))
-			return entry;
-	return NULL;
+	rival = next_rival(own, own->volume, NULL);
+	if (rival)
+		return rival;
+	storage = claims_storage(own);
+	return storage != own->volume ? next_rival(own, storage, NULL) : NULL;
+}
+
+/* Rivals of the same name are counted by the state. @is_first: no rival was paired with it. */
+static void pair_on(struct claim_entry *own, struct volume_entry *volume, bool is_first)
+{
+	struct claim_entry *rival = NULL;
+	int n = 0;
+
+	while (n < PAIRS_MAX && (rival = next_rival(own, volume, rival))) {
+		if (rival->volume == own->volume ||
+		    (!is_first && rival->claim.adopted && strcmp(rival->id, own->id) < 0))
+			continue;
+		if (!state_pair_rivals(volume->state, own, rival))
+			log_line(LOG_ERR, "out of memory: no metric shows that volume %s is held twice",
+				 own->claim.volume_id);
+		n++;
+	}
+}
+
+static void pair(struct claim_entry *own, bool is_first)
+{
+	struct volume_entry *storage = claims_storage(own);
+
+	pair_on(own, own->volume, is_first);
+	if (storage != own->volume)
+		pair_on(own, storage, is_first);
+}
+
+void held_twice_pair(struct claim_entry *own)
+{
+	state_drop_pairs(own->volume->state, own);
+	pair(own, true);
+}
+
+void held_twice_pair_all(struct server *server)
+{
+	struct claim_entry *entry = state_claim_from(&server->state, "");
+
+	for (; entry; entry = state_claim_next(entry))
+		if (entry->claim.adopted && claim_is_live(&entry->claim))
+			pair(entry, false);
 }
 
 /* Returns the command that ends @entry. If the server does not know its work, or has it at another node, the

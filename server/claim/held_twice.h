@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "state/state.h"
 
+struct server;
 struct session;
 
 /** Do such claims permit a grant of @volume? STATUS_UNAVAILABLE names the holder and the way to end it. */
@@ -25,6 +26,14 @@ enum status held_twice_check_repeat(const struct claim_entry *entry, struct erro
 
 /** Has @volume two live claims of which only one may be? STATUS_UNAVAILABLE names them and what ends it. */
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err);
+
+/** Counts the rivals of @own, which was adopted just now, by other names of its storage: the state counts
+ * only those of one name. A native claim on another disk than its volume's is compared only with the names of
+ * that volume. */
+void held_twice_pair(struct claim_entry *own);
+
+/** The same for all claims, after a start. */
+void held_twice_pair_all(struct server *server);
 
 /** May @entry end by a report of its node? If its allocation has eight ends per volume of claims that the
  * node took back after it released them, such claims end once a minute: each time costs a detach and records

@@ -60,7 +60,8 @@ const char *plugin_args_external_id(struct state *state, const struct claim *cla
 	if (claim->storage_digest && !str_eq(source, claim->external_id))
 		return "";
 	if (claim->adopted && !claim->storage_proven)
-		return volume ? volume->volume.external_id : "";
+		return volume && claim_is_on_storage(claim, &volume->volume) ? volume->volume.external_id
+									     : "";
 	return claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id;
 }
 

@@ -537,7 +537,9 @@ static void epoch_choose_volume(struct session *session, const struct claim *cla
 	}
 	ret->made.generation = entry->volume.generation;
 	ret->made.create_time_ms = entry->volume.create_time_ms; /* its claims and their history remain */
-	ret->is_own = storage >= RESTORE_STORAGE_DIGEST && !claim_is_on_storage(claim, &entry->volume);
+	/* one that is only believed names an id, too: it holds that, not the volume's */
+	ret->is_own = storage >= RESTORE_STORAGE_BELIEVED && names_storage(claim) &&
+		      !claim_is_on_storage(claim, &entry->volume);
 	ret->is_made = storage == RESTORE_STORAGE_PROVEN && ret->is_own &&
 		       is_younger(claim, &entry->volume) && is_forgotten_time(session);
 	ret->is_made = ret->is_made && !is_name_held(entry, claim);
@@ -618,11 +620,12 @@ static bool runs_unplaced(struct server *server, const struct claim *claim)
 }
 
 /* Both claims are kept: only an operator can decide which one is right. */
-static void warn_of_rivals(const struct claim_entry *entry)
+static void warn_of_rivals(struct claim_entry *entry)
 {
 	struct claim_log log;
 	struct error err;
 
+	held_twice_pair(entry);
 	if (held_twice_check_repeat(entry, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, claim_log(&log, &entry->claim, "epoch", LOG_EVENT_NONE, &err),
 			"the claim is held, and so is another");

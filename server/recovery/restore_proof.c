@@ -216,8 +216,7 @@ enum status restore_proof_check(struct server *server, struct claim *claim, cons
 		is_known = is_believed(server, claim, is_first_report);
 		*ret = is_known ? RESTORE_STORAGE_BELIEVED : RESTORE_STORAGE_UNKNOWN;
 	}
-	if (*ret == RESTORE_STORAGE_UNKNOWN ||
-	    (*ret == RESTORE_STORAGE_BELIEVED && str_eq(claim->plugin_id, PLUGIN_NATIVE)))
+	if (*ret == RESTORE_STORAGE_UNKNOWN)
 		claim->external_id[0] = claim->context_digest[0] = '\0';
 	if (take_request(server, claim) || is_known)
 		return STATUS_OK;

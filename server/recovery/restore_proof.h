@@ -32,7 +32,7 @@ bool restore_proof_key_has_changed(struct server *server);
 /* How far the storage is known behind a claim whose volume the store does not know. */
 enum restore_storage {
 	RESTORE_STORAGE_UNKNOWN,  /* external_id is empty, and profile only the node's */
-	RESTORE_STORAGE_BELIEVED, /* both are the node's, and only delay a registration of the same */
+	RESTORE_STORAGE_BELIEVED, /* both are the node's: they delay grants and registrations of the same */
 	RESTORE_STORAGE_DIGEST,	  /* external_id is the digest in the ticket of a csi volume: the node names
 				   * another id or context. It only delays a registration of the same */
 	RESTORE_STORAGE_PROVEN,	  /* both are the ticket's: external_id is a native volume's digest, see

@@ -1001,6 +1001,44 @@ static void count_held_twice(struct state *state, struct claim_entry *entry, con
 	state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;
 }
 
+static void count_pair(struct state *state, const struct rival_pair *pair, int change)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(pair->claims); i++) {
+		struct volume_entry *volume = pair->claims[i]->volume;
+		bool was_held_twice = volume_is_held_twice(volume);
+
+		pair->claims[i]->n_rivals += (uint32_t)change;
+		volume->n_rivals += (size_t)change;
+		state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;
+	}
+}
+
+bool state_pair_rivals(struct state *state, struct claim_entry *one, struct claim_entry *other)
+{
+	struct rival_pair *pair = malloc(sizeof(*pair));
+
+	if (!pair)
+		return false;
+	*pair = (struct rival_pair){.claims = {one, other}};
+	LIST_INSERT_HEAD(&state->rival_pairs, pair, of_state);
+	count_pair(state, pair, 1);
+	return true;
+}
+
+void state_drop_pairs(struct state *state, const struct claim_entry *entry)
+{
+	struct rival_pair *next, *pair = entry->n_rivals > 0 ? LIST_FIRST(&state->rival_pairs) : NULL;
+
+	for (; pair; pair = next) {
+		next = LIST_NEXT(pair, of_state);
+		if (pair->claims[0] != entry && pair->claims[1] != entry)
+			continue;
+		count_pair(state, pair, -1);
+		LIST_REMOVE(pair, of_state);
+		free(pair);
+	}
+}
+
 /* Updates the counts of claims that are being released.
  * @alloc its allocation; NULL: unknown */
 static void state_count_release(struct state *state, struct claim_entry *entry, const struct alloc *alloc)
@@ -1072,6 +1110,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_live(state, entry, was_live, claim_is_live(claim));
 	count_claim(state, &entry->claim, -1);
 	count_claim(state, claim, 1);
+	if (!claim_is_live(claim))
+		state_drop_pairs(state, entry);
 	count_held_twice(state, entry, &entry->claim, -1);
 	count_held_twice(state, entry, claim, 1);
 	alloc = state_alloc_of(state, claim);
@@ -1107,6 +1147,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	count_claim(state, &entry->claim, -1);
+	state_drop_pairs(state, entry);
 	count_held_twice(state, entry, &entry->claim, -1);
 	state->n_releasing -= entry->is_releasing;
 	state->n_node_failing -= entry->is_node_failing;
@@ -1516,6 +1557,7 @@ void state_init(struct state *state)
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
 	LIST_INIT(&state->unmatched);
+	LIST_INIT(&state->rival_pairs);
 	TAILQ_INIT(&state->absent);
 }
 

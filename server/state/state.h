@@ -81,7 +81,7 @@ struct claim_entry {
 	struct server *server;	     /* borrowed */
 	struct claim_work work;
 	uint32_t n_pending; /* changes of it that are not durable */
-	uint32_t n_rivals;  /* live claims of its volume that exclude it, see admission_are_rivals() */
+	uint32_t n_rivals;  /* live claims that exclude it: of its volume, and of rival_pairs */
 	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was ordered to stop
 			     */
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
@@ -112,10 +112,16 @@ struct volume_entry {
 	struct claim_list claims;
 	size_t n_live;
 	size_t n_was_freed;	      /* of the live ones, those that were freed before; see held_twice.h */
-	size_t n_rivals;	      /* pairs of live ones of which the access mode allows but one */
+	size_t n_rivals;	      /* such pairs of live ones, and rival_pairs */
 	size_t n_crowd[CLAIM_CROWDS]; /* live ones by crowd */
 	size_t n_freed;		      /* claims since history was last pruned */
 	uint64_t freed_index; /* when a claim that has left the state was last changed, since the start */
+};
+
+/* Two live claims of one storage by two names, of which the access mode allows but one. */
+struct rival_pair {
+	LIST_ENTRY(rival_pair) of_state;
+	struct claim_entry *claims[2]; /* borrowed */
 };
 
 /* Is more mounted of it than its access mode allows? */
@@ -341,7 +347,8 @@ struct state {
 	size_t n_unreported;
 	struct claim_list recalled;
 	struct claim_list unmatched; /* see storage_next_unmatched() */
-	struct absent_list absent;   /* without a session and not down yet, in the order in which they went */
+	LIST_HEAD(, rival_pair) rival_pairs;
+	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
@@ -404,6 +411,12 @@ void state_set_session(struct state *state, struct node_entry *node, struct sess
 /** For node/down.c: the node disconnected last of all; or leaves the list. A repeat changes nothing. */
 void state_list_absent(struct state *state, struct node_entry *node);
 void state_unlist_absent(struct state *state, struct node_entry *node);
+
+/** For held_twice.c: counts the two claims as a rival_pair, until one ends. False when memory is short. */
+bool state_pair_rivals(struct state *state, struct claim_entry *one, struct claim_entry *other);
+
+/** Ends the pairs of the claim. Costs the number of all pairs if it has rivals. */
+void state_drop_pairs(struct state *state, const struct claim_entry *entry);
 
 /** For freed.c: the freed claim must leave the state; or is no longer listed. A repeat changes nothing. */
 void state_list_recalled(struct state *state, struct claim_entry *entry);

@@ -83,6 +83,28 @@ static struct claim_entry *next_unmatched(const struct volume_entry *volume, con
 	return claim;
 }
 
+/* Is it a claim of a placeholder, which has no context, that is surely on another part of its id? */
+static bool is_other_part(const struct volume_entry *volume, const struct storage_id *id,
+			  const struct claim_entry *claim)
+{
+	const struct storage_id all = storage_of_provider(id);
+
+	return claim->volume != volume && volume_is_placeholder(&claim->volume->volume) &&
+	       !storage_id_eq(id, &all) && claim_is_of_other_context(&claim->claim, &volume->volume);
+}
+
+static size_t n_live_of(const struct volume_entry *volume, const struct volume_entry *other)
+{
+	const struct claim_entry *claim;
+	size_t n = 0;
+
+	if (!volume_is_placeholder(&other->volume))
+		return other->n_live;
+	LIST_FOREACH (claim, &other->claims, of_volume)
+		n += claim_is_live(&claim->claim) && !is_other_part(volume, &volume->storage, claim);
+	return n;
+}
+
 size_t storage_n_live(const struct volume_entry *volume)
 {
 	const struct claim_entry *claim = NULL;
@@ -90,7 +112,7 @@ size_t storage_n_live(const struct volume_entry *volume)
 	size_t n = volume->n_live;
 
 	while ((other = storage_next_other(volume, other)))
-		n += other->n_live;
+		n += n_live_of(volume, other);
 	while ((claim = next_unmatched(volume, &volume->storage, claim)))
 		n++;
 	return n;
@@ -111,7 +133,11 @@ static struct claim_entry *next_claim(const struct volume_entry *volume, const s
 
 struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at)
 {
-	return next_claim(volume, &volume->storage, at);
+	struct claim_entry *claim = next_claim(volume, &volume->storage, at);
+
+	while (claim && is_other_part(volume, &volume->storage, claim))
+		claim = next_claim(volume, &volume->storage, claim);
+	return claim;
 }
 
 struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at)

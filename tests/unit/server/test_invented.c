@@ -2887,3 +2887,296 @@ CLUSTER_TEST(a_volume_with_a_reported_claim_may_be_shared)
 				    NULL, &err),
 			err);
 }
+
+/* --- storage by several names --- */
+
+static void let_many_write(struct fixture *f, const char *id)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume = state_volume(&f->server->state, "default", id)->volume;
+
+	volume.capabilities[0].access_mode = MULTI_NODE_MULTI_WRITER;
+	change_put_volume(&change, &volume);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+}
+
+/* n1 has the storage of more by name db, which is another storage in the backup, and by its own name. */
+static void hold_more_twice(struct fixture *f, struct alloc *alloc, struct claim *held)
+{
+	struct ticket ticket;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	store_zone(f, "more", "z1", false);
+	let_many_write(f, "db");
+	let_many_write(f, "more");
+	forget_csi(f, alloc, held, &ticket);
+	grant_since(f);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, alloc, held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_true(state_claim(&f->server->state, held->id)->is_unmatched);
+	f->source = "more";
+	take_claim(f, &f->n1, "more", ALLOC_3);
+	settle(f);
+}
+
+CLUSTER_TEST(the_release_of_an_unmatched_claim_takes_no_device_that_is_in_use)
+{
+	struct alloc alloc;
+	struct claim held;
+	unsigned int n;
+
+	hold_more_twice(f, &alloc, &held);
+	n = f->plugin.calls[DETACH];
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	fake_node_send_released(&f->n1, &held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], n); /* ALLOC_3 has vol-db on n1 */
+}
+
+static enum status fence_off(struct fixture *f, const char *id, struct error *err)
+{
+	const Holdfast__V1__DetachVolumeRequest request =
+		V1(detach_volume_request, .id = TEXT(id), .node_id = TEXT("n1"),
+		   .fence_reason = TEXT("it hangs"));
+
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
+}
+
+CLUSTER_TEST(a_fence_takes_no_device_of_other_work_by_an_unmatched_claim)
+{
+	struct alloc alloc;
+	struct claim held;
+	struct error err = {.msg = ""};
+	unsigned int n;
+
+	hold_more_twice(f, &alloc, &held);
+	n = f->plugin.calls[DETACH];
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	lose(f, &f->n1);
+	assert_error(fence_off(f, "db", &err), STATUS_FAILED_PRECONDITION, err, "node n1");
+	assert_int_equal(f->plugin.calls[DETACH], n);
+}
+
+CLUSTER_TEST(a_fence_takes_no_device_of_an_unmatched_claim)
+{
+	struct alloc alloc;
+	struct claim held;
+	struct error err = {.msg = ""};
+	unsigned int n;
+
+	hold_more_twice(f, &alloc, &held);
+	n = f->plugin.calls[DETACH];
+	assert_ok(stop_alloc(f, ALLOC_3, NULL));
+	lose(f, &f->n1);
+	assert_error(fence_off(f, "more", &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
+	assert_int_equal(f->plugin.calls[DETACH], n);
+}
+
+/* n1, which is off, was attested about db on wwn-0x1. It may have wwn-0x2 by any name of the lost time. */
+CLUSTER_TEST(an_attestation_is_not_about_storage_that_its_name_gets_later)
+{
+	struct backup backup = {0};
+	struct error err = {.msg = ""};
+
+	assert_ok(register_volume(f, &f->operator, NULL));
+	connect_both(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
+	deregister(f, "db");
+	assert_ok(register_disk(f, &f->operator, "db", "wwn-0x2", NULL));
+	assert_ok(run_alloc(f, ALLOC_2, "n2", NULL));
+	assert_error(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err), STATUS_UNAVAILABLE, err, "node n1");
+}
+
+/* The whole way: n1 had wwn-0x2 by name more, and comes back. */
+CLUSTER_TEST(an_attestation_about_one_disk_makes_no_second_writer_on_another)
+{
+	struct backup backup = {0};
+	struct volume volume;
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err = {.msg = ""};
+
+	assert_ok(register_volume(f, &f->operator, NULL));
+	connect_both(f);
+	take_backup(f, &backup);
+	connect_both(f);
+	assert_ok(register_disk(f, &f->operator, "more", "wwn-0x2", NULL));
+	f->source = "more";
+	take_claim(f, &f->n1, "more", ALLOC_1);
+	alloc = alloc_of(f, ALLOC_1);
+	held = LIST_FIRST(&state_volume(&f->server->state, "default", "more")->claims)->claim;
+	volume = state_volume(&f->server->state, "default", "more")->volume;
+	restore(f, &backup, 1);
+	assert_ok(ticket_issue(f->server->issuer, &held, &volume, 1, &ticket, NULL));
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	f->source = "db";
+	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
+	deregister(f, "db");
+	assert_ok(register_disk(f, &f->operator, "db", "wwn-0x2", NULL));
+	assert_ok(run_alloc(f, ALLOC_2, "n2", NULL));
+	(void)fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "db")), 1);
+}
+
+/* As a_freed_claim_that_comes_back_holds_its_own_storage, in a mode for several writers. */
+CLUSTER_TEST(nothing_is_granted_by_another_name_beside_a_freed_claim_that_came_back)
+{
+	struct claim held;
+	struct error err = {.msg = ""};
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	connect_csi(f);
+	register_part(f, "db", "");
+	let_many_write(f, "db");
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
+	register_part(f, "db", "\"context\":{\"zone\":\"z1\"},");
+	register_part(f, "also", "\"context\":{\"zone\":\"z2\"},");
+	let_many_write(f, "db");
+	let_many_write(f, "also");
+	report_freed(f, &held);
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "also")), 1);
+	f->source = "also";
+	assert_ok(run_alloc(f, ALLOC_2, "n2", NULL));
+	assert_error(fake_node_claim(&f->n2, "also", ALLOC_2, NULL, &err), STATUS_UNAVAILABLE, err,
+		     "held twice");
+}
+
+/* A share that the backup has is no other one that a node has by a forgotten name. */
+CLUSTER_TEST(the_mount_of_a_forgotten_share_keeps_no_other_share)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	store_zone(f, "also", "z2", false);
+	deregister(f, "db");
+	forget_csi(f, &alloc, &held, &ticket); /* db is share z1 */
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "also")), 0);
+}
+
+/* db is share z0 in the backup, and z1 after the operator has registered it again. */
+CLUSTER_TEST(an_attestation_is_not_about_a_context_that_its_name_gets_later)
+{
+	struct backup backup = {0};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct error err = {.msg = ""};
+	struct volume volume;
+
+	connect_csi(f);
+	store_zone(f, "db", "z0", false);
+	volume = state_volume(&f->server->state, "default", "db")->volume;
+	(void)str_copy(volume.name, sizeof(volume.name), "db");
+	change_put_volume(&change, &volume);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	run_csi(f);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
+	assert_succeeds(register_zone(f, "db", "vol-db", "z1", &err), err);
+	assert_ok(run_alloc(f, ALLOC_2, "n2", NULL));
+	assert_error(fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err), STATUS_UNAVAILABLE, err, "node n1");
+}
+
+/* n2 got more, as n1 was attested; n1 comes back with its storage by the name db, which the backup lacks. */
+CLUSTER_TEST(a_storage_that_is_held_twice_by_two_names_is_an_alarm)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	store_zone(f, "more", "z1", false);
+	deregister(f, "db");
+	forget_csi(f, &alloc, &held, &ticket);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_ok(attest(f, "n1", "more", "it is off", 0, false, NULL, NULL));
+	f->source = "more";
+	take_claim(f, &f->n2, "more", ALLOC_2);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "more")), 2);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2); /* holdfast_volumes_held_twice */
+	restart(f);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	assert_non_null(strstr(why(f), "held twice"));
+	held = LIST_FIRST(&state_volume(&f->server->state, "default", "more")->claims)->claim;
+	held.state = CLAIM_FREED;
+	assert_ok(state_put_claim(&f->server->state, &held, NULL));
+	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
+	restart(f);
+	state_delete_claim(&f->server->state,
+			   LIST_FIRST(&state_volume(&f->server->state, "default", "more")->claims));
+	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
+}
+
+/* As a_believed_mount_holds_its_storage_under_each_name, but the backup has db as another storage. */
+CLUSTER_TEST(a_believed_mount_holds_its_storage_also_if_its_name_had_another)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err = {.msg = ""};
+
+	store_zone(f, "also", "z1", false); /* and db as vol-old */
+	forget_csi(f, &alloc, &held, &ticket);
+	restart_with(f, make_another_key);
+	run_csi(f);
+	report_forgotten(f, &alloc, &held, &ticket);
+	f->source = "also";
+	assert_true(run_alloc(f, ALLOC_2, "n2", &err) != STATUS_OK ||
+		    fake_node_claim(&f->n2, "also", ALLOC_2, NULL, &err) != STATUS_OK);
+}
+
+/* The same with disks, which only tickets name. */
+CLUSTER_TEST(a_believed_mount_of_a_disk_holds_the_volumes_of_its_profile)
+{
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct volume volume;
+	struct alloc alloc;
+	struct claim held;
+	struct error err = {.msg = ""};
+
+	assert_ok(register_disk(f, &f->operator, "more", "wwn-0x2", NULL));
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	deregister(f, "more");
+	assert_succeeds(register_disk(f, &f->operator, "db", "wwn-0x2", &err), err);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	volume = state_volume(&f->server->state, "default", "db")->volume;
+	assert_ok(ticket_issue(f->server->issuer, &held, &volume, 1, &ticket, NULL));
+	restore(f, &backup, 1);
+	restart_with(f, make_another_key);
+	report_forgotten(f, &alloc, &held, &ticket);
+	f->source = "more";
+	assert_true(run_alloc(f, ALLOC_2, "n2", &err) != STATUS_OK ||
+		    fake_node_claim(&f->n2, "more", ALLOC_2, NULL, &err) != STATUS_OK);
+}
