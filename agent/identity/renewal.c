@@ -12,6 +12,7 @@
 #include "rpc/timer.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,19 +60,50 @@ static struct timespec written_at(const char *path)
 	return stat(path, &st) == 0 ? st.st_mtim : (struct timespec){.tv_sec = 0};
 }
 
+/* The first line of RENEWED_CA: which content of the CA of the settings it replaces. */
+#define REPLACES "replaces "
+
+enum { REPLACES_LINE_MAX = sizeof(REPLACES "\n") + 2 * SHA256_DIGEST_LENGTH };
+
+/* Writes that line for the file as it is now; one that cannot be read counts as empty. */
+static void replaces_line(const struct renewal_files *files, char ret[static REPLACES_LINE_MAX])
+{
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	char hex[2 * SHA256_DIGEST_LENGTH + 1];
+	cleanup_free char *text = NULL;
+	size_t n = 0;
+
+	(void)file_read(files->ca, PKI_PEM_MAX, &text, &n);
+	(void)SHA256((const uint8_t *)(text ? text : ""), text ? n : 0, digest);
+	hex_encode(hex, digest, sizeof(digest));
+	(void)str_format(ret, REPLACES_LINE_MAX, REPLACES "%s\n", hex);
+}
+
+/* Does the renewed CA at @path count? As long as root's file has the content that it had when the renewal
+ * came: no clock decides, root's may have been ahead. One of an earlier build has no such line: then the file
+ * counts that was written last. */
+static bool is_newer(const struct renewal_files *files, const char *path)
+{
+	struct timespec configured = written_at(files->ca), renewed = written_at(path);
+	char line[REPLACES_LINE_MAX];
+	cleanup_free char *text = NULL;
+
+	if (file_read(path, PKI_PEM_MAX + REPLACES_LINE_MAX, &text, NULL) < 0)
+		return false;
+	replaces_line(files, line);
+	if (str_starts_with(text, REPLACES))
+		return str_starts_with(text, line);
+	return renewed.tv_sec > configured.tv_sec ||
+	       (renewed.tv_sec == configured.tv_sec && renewed.tv_nsec > configured.tv_nsec);
+}
+
 static void choose_ca(const struct renewal_files *files, char ret[static PATH_MAX])
 {
-	struct timespec configured = written_at(files->ca);
-	struct timespec renewed;
 	struct pki_facts facts;
 
 	if (str_format(ret, PATH_MAX, "%s/" RENEWED_CA, files->folder) >= 0 &&
-	    pki_read_facts(ret, &facts, NULL) == STATUS_OK) {
-		renewed = written_at(ret);
-		if (renewed.tv_sec > configured.tv_sec ||
-		    (renewed.tv_sec == configured.tv_sec && renewed.tv_nsec > configured.tv_nsec))
-			return;
-	}
+	    pki_read_facts(ret, &facts, NULL) == STATUS_OK && is_newer(files, ret))
+		return;
 	(void)str_copy(ret, PATH_MAX, files->ca);
 }
 
@@ -171,24 +203,36 @@ static enum status write_file(const struct renewal *renewal, const char *name, m
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "write %s", path) : STATUS_OK;
 }
 
+static enum status write_ca(const struct renewal *renewal, const char *ca, struct error *err)
+{
+	char line[REPLACES_LINE_MAX];
+	cleanup_free char *text = NULL;
+
+	replaces_line(&renewal->files, line);
+	if (asprintf(&text, "%s%s", line, ca) < 0)
+		return error_no_memory(err, "the CA");
+	return write_file(renewal, RENEWED_CA, 0644, text, err);
+}
+
 /* The CA before the certificate: while the cluster changes its CA, the file has the old and the new one. Both
  * only if they fit: a CA that the server had by mistake would last. */
 static enum status take(struct renewal *renewal, const Holdfast__V1__RenewResponse *response,
 			struct error *err)
 {
-	cleanup_free char *before = NULL;
-	const char *ca = response->ca;
+	cleanup_free char *text = NULL;
+	const char *ca = response->ca, *before;
 	char path[PATH_MAX];
 	char *pair = NULL;
 	enum status status;
 
 	choose_ca(&renewal->files, path);
-	(void)file_read(path, PKI_PEM_MAX, &before, NULL);
+	(void)file_read(path, PKI_PEM_MAX + REPLACES_LINE_MAX, &text, NULL);
+	before = text && str_starts_with(text, REPLACES) ? text + strcspn(text, "\n") + 1 : text;
 	if (before && ca[0] == '\0')
 		ca = before;
 	TRY(pki_check_pair(response->certificate, renewal->key, renewal->files.uri, ca, err));
 	if (!before || !str_eq(before, ca))
-		TRY(write_file(renewal, RENEWED_CA, 0644, ca, err));
+		TRY(write_ca(renewal, ca, err));
 	if (asprintf(&pair, "%s%s", response->certificate, renewal->key) < 0)
 		return error_no_memory(err, "the certificate");
 	status = write_file(renewal, RENEWED_FILE, 0600, pair, err);

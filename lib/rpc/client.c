@@ -623,6 +623,11 @@ static enum status client_conn_get(struct rpc_client *client, struct client_conn
 	struct client_conn *conn = client->current;
 	enum status status;
 
+	if (conn && conn->up &&
+	    h2_is_used_up(conn->h2)) { /* the reaper ends it once nothing is in flight on it */
+		rpc_client_reconnect(client);
+		conn = NULL;
+	}
 	if (conn) {
 		*ret = conn;
 		return STATUS_OK;

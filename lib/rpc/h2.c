@@ -584,6 +584,8 @@ static int make_session(struct h2 *h2)
 		nghttp2_option_set_no_closed_streams(option, 1);
 		nghttp2_option_set_no_auto_window_update(option, 1);
 		nghttp2_option_set_max_send_header_block_length(option, HEADER_BLOCK_MAX);
+		if (h2->config.is_shared)
+			nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
 		r = h2->config.server
 			    ? nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &mem)
 			    : nghttp2_session_client_new3(&h2->session, callbacks, h2, option, &mem);
@@ -750,6 +752,11 @@ void h2_refuse(struct h2 *h2, const char *why)
 const char *h2_goaway_reason(const struct h2 *h2)
 {
 	return h2->goaway_reason ? h2->goaway_reason : "";
+}
+
+bool h2_is_used_up(struct h2 *h2)
+{
+	return nghttp2_session_get_next_stream_id(h2->session) > INT32_MAX;
 }
 
 nghttp2_session *h2_session(struct h2 *h2)

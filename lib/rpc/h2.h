@@ -72,6 +72,7 @@ struct h2_ops {
 struct h2_config {
 	bool server;
 	bool lax;	     /* pseudo headers are the owner's to check */
+	bool is_shared;	     /* server: the peer calls for many, and limits what each of them resets */
 	size_t held_max;     /* bytes in all buffers of all streams */
 	uint32_t streams;    /* server: concurrent streams */
 	uint32_t header_max; /* announced to the peer; the owner counts, and gets up to twice as many */
@@ -79,6 +80,9 @@ struct h2_config {
 
 enum status h2_new(const struct h2_config *config, const struct h2_ops *ops, void *userdata, struct h2 **ret,
 		   struct error *err);
+
+/** Has a client used up the numbers of its requests? The connection takes no further one. */
+bool h2_is_used_up(struct h2 *h2);
 
 /** Every stream must have been detached. From on_ready too. NULL is allowed. */
 void h2_free(struct h2 *h2);

@@ -40,6 +40,12 @@ static void free_certsp(STACK_OF(X509) * *certs)
 	sk_X509_pop_free(*certs, X509_free);
 }
 
+/* A terminal is never asked. */
+static int no_pass_phrase(char *buffer, int size, int writing, void *userdata)
+{
+	return -1;
+}
+
 static enum status openssl_error(const char *doing, const char *what, struct error *err)
 {
 	char text[TLS_TEXT_SIZE];
@@ -604,7 +610,7 @@ static enum status read_request(const char *csr, X509_REQ **ret_request, EVP_PKE
 				 PKI_CSR_MAX);
 	ERR_clear_error();
 	bio = BIO_new_mem_buf(csr, (int)len);
-	*ret_request = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
+	*ret_request = bio ? PEM_read_bio_X509_REQ(bio, NULL, no_pass_phrase, NULL) : NULL;
 	*ret = *ret_request ? X509_REQ_get0_pubkey(*ret_request) : NULL;
 	if (!*ret || X509_REQ_verify(*ret_request, *ret) != 1) {
 		ERR_clear_error();
@@ -760,12 +766,6 @@ static enum status check_trusted(const char *cert, const char *ca, unsigned long
 			 X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
 }
 
-/* A terminal is never asked. */
-static int no_pass_phrase(char *buffer, int size, int writing, void *userdata)
-{
-	return -1;
-}
-
 /* @ret_first borrowed from @ret_certs. False: one of them cannot be read, or they do not belong together. */
 static bool read_pair(const char *cert, const char *key, STACK_OF(X509) * *ret_certs, EVP_PKEY **ret_key,
 		      X509 **ret_first)
@@ -776,7 +776,7 @@ static bool read_pair(const char *cert, const char *key, STACK_OF(X509) * *ret_c
 	bool ok;
 
 	*ret_certs = sk_X509_new_null();
-	while (*ret_certs && cert_bio && (link = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL)))
+	while (*ret_certs && cert_bio && (link = PEM_read_bio_X509(cert_bio, NULL, no_pass_phrase, NULL)))
 		if (sk_X509_push(*ret_certs, link) == 0)
 			X509_free(link);
 	*ret_key = key_bio ? PEM_read_bio_PrivateKey(key_bio, NULL, no_pass_phrase, NULL) : NULL;
@@ -883,7 +883,7 @@ enum status pki_read_facts(const char *cert_path, struct pki_facts *ret, struct 
 enum status pki_pem_facts(const char *pem, struct pki_facts *ret, struct error *err)
 {
 	cleanup(BIO_freep) BIO *bio = BIO_new_mem_buf(pem, -1);
-	cleanup(X509_freep) X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+	cleanup(X509_freep) X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, no_pass_phrase, NULL) : NULL;
 
 	if (!cert)
 		return openssl_error("read", "a certificate", err);

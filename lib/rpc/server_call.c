@@ -77,6 +77,20 @@ static void *userdata_of(const struct rpc_call *call)
 	return call->is_relayed ? server->relay_userdata : server->userdata;
 }
 
+/* Its client waits no longer, though its handler may still hold it. */
+static void end_flight(struct rpc_call *call)
+{
+	if (call->is_in_flight)
+		server_conn_set_calls(call->conn, call->conn->n_held - 1);
+	call->is_in_flight = false;
+}
+
+static void begin_flight(struct rpc_call *call)
+{
+	call->is_in_flight = true;
+	server_conn_set_calls(call->conn, call->conn->n_held + 1);
+}
+
 /* The call has ended, in any way; the first one counts. */
 static void count_end(struct rpc_call *call, enum status status)
 {
@@ -92,6 +106,8 @@ static void refuse_details(struct rpc_call *call, const struct error *err, const
 	if (details && protobuf_c_message_get_packed_size(details) > RPC_DETAILS_MAX)
 		details = NULL;
 	call->answered = true;
+	if (call->state == CALL_HANDLED && call->caller)
+		end_flight(call);
 	count_end(call, err->status);
 	if (is_grpc(call))
 		grpc_call_end_details(call, err, details);
@@ -121,7 +137,7 @@ static void leave_handler(struct rpc_call *call, enum call_state state)
 	if (call->method->stream)
 		call->conn->server->n_streams--;
 	call->state = state;
-	server_conn_set_calls(call->conn, call->conn->n_held - 1);
+	end_flight(call);
 	call->deadline = sd_event_source_unref(call->deadline);
 }
 
@@ -377,7 +393,7 @@ static void rpc_call_begin(struct rpc_call *call)
 	if (call->method->stream->on_drained && !call->method->stream->is_prompt)
 		h2_stream_pace(&call->stream);
 	call->state = CALL_STREAMING;
-	server_conn_set_calls(call->conn, call->conn->n_held + 1);
+	begin_flight(call);
 	call->conn->server->n_streams++;
 	if (call->method->stream->on_open)
 		call->method->stream->on_open(call, userdata_of(call));
@@ -452,7 +468,7 @@ static void handle(struct rpc_call *call, const ProtobufCMessage *request)
 	struct error err;
 
 	call->state = CALL_HANDLED;
-	server_conn_set_calls(call->conn, call->conn->n_held + 1);
+	begin_flight(call);
 	if (!call->head.has_timeout)
 		look_if_late(call);
 	else if (call->head.timeout_us > request_us) /* from here on the caller's own; cannot fail */
@@ -546,6 +562,8 @@ static void hang_up(struct rpc_call *call)
 	switch (call->state) {
 	case CALL_HANDLED:
 		disconnect(call);
+		if (call->caller) /* one of many on this connection, each of whom has limits of its own */
+			end_flight(call);
 		timer_disarm(call->deadline);
 		if (call->method->on_gone)
 			call->method->on_gone(call, userdata);

@@ -136,6 +136,8 @@ static enum status start_h2(struct server_conn *conn, struct error *err)
 	const struct h2_config config = {
 		.server = true,
 		.lax = conn->peer.kind == RPC_PEER_UNIX,
+		.is_shared = conn->server->vouching && conn->peer.uri[0] != '\0' &&
+			     conn->server->vouching(&conn->peer, conn->server->userdata, NULL) == STATUS_OK,
 		.held_max = conn->server->limits.connection_bytes,
 		.streams = (uint32_t)conn->server->limits.calls,
 		.header_max = REQUEST_HEADERS_MAX,

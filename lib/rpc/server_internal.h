@@ -190,6 +190,7 @@ struct rpc_call {
 	enum status end_status;	  /* for the trailers */
 	char *end_message;	  /* percent-encoded; may be NULL */
 	bool has_changed_nothing; /* sent with the error */
+	bool is_in_flight;	  /* counted in conn->n_held: its client waits for it */
 	char *end_details;	  /* base64; may be NULL */
 	sd_event_source *deadline;
 	void *data;

@@ -24,7 +24,6 @@
 
 enum {
 	ALLOCS_PER_PAGE_MAX = 5000,
-	PAGE_BYTES_MAX = 2 << 20, /* with one more allocation below what clients take in one message */
 	FILTER_BYTES_MAX =
 		512 << 10, /* that the filter of one page is asked about: it may be short, or empty */
 };
@@ -194,7 +193,7 @@ static struct alloc_entry *find_asked_for(struct page *page, struct alloc_entry 
 static bool is_full(const struct page *page)
 {
 	return page->response->n_allocations == page->size || page->waiting_cost > PENDING_COST_MAX ||
-	       page->bytes > (page->filter ? FILTER_BYTES_MAX : PAGE_BYTES_MAX) ||
+	       page->bytes > (page->filter ? FILTER_BYTES_MAX : LIST_PAGE_BYTES_MAX) ||
 	       filter_is_spent(page->filter);
 }
 

@@ -13,6 +13,8 @@
 
 enum {
 	LIST_PAGE_DEFAULT = 1000, /* objects, where the caller sets 0 */
+	LIST_PAGE_BYTES_MAX =
+		2 * 1024 * 1024, /* with one more object below what clients take in one message */
 };
 
 /** Returns the number of objects for a page. STATUS_INVALID_ARGUMENT above @most. */

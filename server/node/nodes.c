@@ -276,6 +276,7 @@ static enum status fill_page(const struct page *page, struct node_entry *entry, 
 {
 	Holdfast__V1__ListNodesResponse *response = page->response;
 	enum status status = STATUS_OK;
+	size_t bytes = 0, n_counted = 0;
 
 	response->nodes = calloc(page->per_page, sizeof(Holdfast__V1__Node *));
 	if (!response->nodes)
@@ -284,8 +285,10 @@ static enum status fill_page(const struct page *page, struct node_entry *entry, 
 	     entry = state_node_next(entry)) {
 		if (!node_is_registered(entry))
 			continue; /* no token names one */
+		for (; n_counted < response->n_nodes; n_counted++)
+			bytes += protobuf_c_message_get_packed_size(&response->nodes[n_counted]->base);
 		if (response->n_nodes == page->per_page || looked_at++ == NODES_LOOKED_AT ||
-		    filter_is_spent(page->filter)) {
+		    bytes > LIST_PAGE_BYTES_MAX || filter_is_spent(page->filter)) {
 			response->next_token = strdup(entry->id);
 			return response->next_token ? STATUS_OK : error_no_memory(err, "a node");
 		}

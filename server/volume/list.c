@@ -21,10 +21,6 @@
  * that a page costs what it looks at; with a filter that is bounded, and the page may be short or empty with
  * a token to continue from. */
 
-enum {
-	PAGE_BYTES_MAX = 2 * 1024 * 1024, /* with one more volume below what clients take in one message */
-};
-
 struct key {
 	char namespace[NAMESPACE_MAX + 2];
 	char id[VOLUME_ID_MAX + 2];
@@ -194,7 +190,7 @@ static bool set_token(struct page *page, const struct volume_entry *entry)
 static bool is_full(const struct page *page)
 {
 	return page->response->n_volumes == page->max || page->looked_at == VOLUMES_LOOK_AT_MAX ||
-	       page->bytes > PAGE_BYTES_MAX || filter_is_spent(page->filter);
+	       page->bytes > LIST_PAGE_BYTES_MAX || filter_is_spent(page->filter);
 }
 
 static enum status fill(struct page *page, const struct key *begin, struct error *err)

@@ -330,7 +330,7 @@ TLS_TEST(a_caller_without_the_right_makes_no_calls_for_others)
 	assert_int_equal(get_for(tw, &(struct rpc_behalf){.peer = &n7}, &answer), STATUS_PERMISSION_DENIED);
 	assert_string_equal(answer.err.msg, "not you");
 	assert_int_equal(tw->world->n_calls, 0);
-	assert_int_equal(n_vouched, 1);
+	assert_int_equal(n_vouched, 2); /* for its connection, and for the call */
 	assert_int_equal(n_refused, 1);
 	rpc_client_free(tw->client);
 	tw->client = tls_world_client(tw, tw->node_tls, SERVER_URI);

@@ -12,6 +12,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define NODE_URI "holdfast://lab/node/n1"
 
@@ -590,4 +591,37 @@ CASE(a_key_with_parameters_of_its_own_is_not_signed)
 	assert_int_equal(sign(folder, "holdfast://lab/node/n1", explicit_csr, &cert),
 			 STATUS_INVALID_ARGUMENT);
 	assert_null(cert);
+}
+
+/* The body does not matter: OpenSSL asks for the pass phrase before it decrypts. */
+static const char locked_csr[] = "-----BEGIN CERTIFICATE REQUEST-----\n"
+				 "Proc-Type: 4,ENCRYPTED\n"
+				 "DEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n"
+				 "\n"
+				 "MIIBvDCCAWICAQAwDDEKMAgGA1UEAwwBeDCCAUswggEDBgcqhkjOPQIBMIH3AgEB\n"
+				 "-----END CERTIFICATE REQUEST-----\n";
+
+/* As a server whose standard input is open: at a terminal, or docker run -i. */
+CASE(a_request_that_is_encrypted_makes_no_server_ask_for_a_pass_phrase)
+{
+	uint8_t digest[PKI_KEY_DIGEST_SIZE];
+	int fds[2], status = -1;
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)setsid(); /* no terminal */
+		(void)dup2(fds[0], STDIN_FILENO);
+		_exit(pki_request_digest(locked_csr, digest, NULL) == STATUS_INVALID_ARGUMENT ? 0 : 1);
+	}
+	for (int i = 0; i < 300 && waitpid(pid, &status, WNOHANG) == 0; i++)
+		(void)usleep(10000);
+	if (kill(pid, SIGKILL) == 0) /* OpenSSL catches the others */
+		(void)waitpid(pid, &status, 0);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	assert_true(WIFEXITED(status)); /* else it waited */
+	assert_int_equal(WEXITSTATUS(status), 0);
 }

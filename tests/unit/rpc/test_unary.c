@@ -433,3 +433,18 @@ WORLD_TEST(a_synchronous_call_ends_with_the_event_loop)
 	assert_null(response);
 	(void)sd_event_source_disable_unref(timer);
 }
+
+/* As after 2^30 calls: four hundred a second for a month. */
+WORLD_TEST(a_connection_whose_stream_ids_are_used_up_gives_way_to_another)
+{
+	struct answer answer;
+
+	assert_ok(world_get_now(world, world->client, "db", &answer));
+	assert_int_equal(
+		nghttp2_session_set_next_stream_id(h2_session(world->client->current->h2), INT32_MAX - 2), 0);
+	for (int i = 0; i < 4; i++) {
+		answer.err.msg[0] = '\0';
+		if (world_get_now(world, world->client, "db", &answer) != STATUS_OK)
+			fail_msg("call %d: %s", i, answer.err.msg);
+	}
+}

@@ -11,6 +11,7 @@
 #include "plugin/plugins.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
 
@@ -249,4 +250,74 @@ CLUSTER_TEST(the_two_rivals_among_many_claims_of_a_volume_are_found_by_a_few_loo
 	assert_error(held_twice_check_rivals(state_volume(&f->server->state, NAMESPACE_DEFAULT, "db"), &err),
 		     STATUS_UNAVAILABLE, err, "held twice: node n1");
 	assert_in_range(looks, 1, 2 * MANY);
+}
+
+/* @n nodes, each with @n_plugins csi plugins. */
+static void put_nodes(struct fixture *f, unsigned int n, unsigned int n_plugins, bool is_healthy)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct node node = ROW(.boot_id = BOOT_1, .status = NODE_READY, .agent_version = "1.0.0",
+				       .kernel = "6.12.48+deb13-amd64", .address = "192.0.2.100:40312");
+
+		(void)str_format(node.id, sizeof(node.id), "worker-%04u", i);
+		assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+		for (unsigned int k = 0; k < n_plugins; k++) {
+			struct plugin_instance instance = ROW(.create_index = 1, .modify_index = 1);
+			struct node_plugin *plugin = &instance.plugin;
+
+			memcpy(instance.node_id, node.id, sizeof(node.id));
+			(void)str_format(plugin->plugin_id, sizeof(plugin->plugin_id), "plugin-%02u", k);
+			(void)str_copy(plugin->provider, sizeof(plugin->provider), "csi.storage.example.com");
+			(void)str_copy(plugin->provider_version, sizeof(plugin->provider_version), "v4.11.0");
+			(void)str_format(plugin->node.provider_node_id, sizeof(plugin->node.provider_node_id),
+					 "i-0123456789abc%04u", i);
+			plugin->has_node = true;
+			plugin->healthy = is_healthy;
+			plugin->update_time_ms = 1764400000000;
+			if (!is_healthy) {
+				memset(plugin->health_description, 'x', NODE_HEALTH_MAX);
+				plugin->has_controller = true;
+				memset(plugin->controller.health_description, 'x', NODE_HEALTH_MAX);
+			}
+			plugin->node.topology.n_segments = is_healthy ? 2 : TOPOLOGY_SEGMENTS_MAX;
+			for (unsigned int t = 0; t < plugin->node.topology.n_segments; t++) {
+				(void)str_format(plugin->node.topology.segments[t].key, TOPOLOGY_TEXT_MAX,
+						 "topology.storage.example.com/zone%u", t);
+				(void)str_copy(plugin->node.topology.segments[t].value, TOPOLOGY_TEXT_MAX,
+					       "eu-central-1a");
+			}
+			assert_int_equal(state_put_instance(&f->server->state, &instance, NULL), STATUS_OK);
+		}
+	}
+}
+
+static void list_nodes(struct fixture *f)
+{
+	Holdfast__V1__ListNodesRequest request = V1(list_nodes_request, .per_page = 1000);
+	cleanup_pb ProtobufCMessage *answer = NULL;
+	struct error err;
+
+	if (call(&f->operator, & holdfast__v1__nodes__descriptor, "List", &request.base, &answer, &err) !=
+	    STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+/* As when a provider does not answer: each plugin of each node has its error. */
+CLUSTER_TEST(a_page_of_a_thousand_nodes_with_eight_sick_plugins_fits_a_message)
+{
+	put_nodes(f, 1000, 8, false);
+	list_nodes(f);
+}
+
+CLUSTER_TEST(a_page_of_a_thousand_nodes_with_two_dozen_plugins_fits_a_message)
+{
+	put_nodes(f, 1000, 24, true);
+	list_nodes(f);
+}
+
+/* As less than a hundred stolen certificates report. */
+CLUSTER_TEST(nodes_that_report_much_do_not_break_the_list_of_nodes)
+{
+	put_nodes(f, 90, NODE_PLUGINS_MAX, false);
+	list_nodes(f);
 }

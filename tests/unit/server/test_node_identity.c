@@ -20,6 +20,7 @@
 #include "rpc/pki.h"
 #include "state/keys.h"
 
+#include <fcntl.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
@@ -586,6 +587,15 @@ CASE(a_ca_that_does_not_fit_is_a_problem_and_is_not_stored)
 	assert_null(renewal_error(run.renewal));
 }
 
+/* The clock of the machine was ahead when it was enrolled, as a new machine's often is. */
+static void date_ahead(const char *path)
+{
+	const struct timespec times[2] = {{.tv_sec = clock_realtime_ms() / 1000 + 90 * 24 * 3600},
+					  {.tv_sec = clock_realtime_ms() / 1000 + 90 * 24 * 3600}};
+
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
 CASE(a_wrong_ca_in_the_folder_of_the_agent_is_replaced_by_a_renewal)
 {
 	cleanup_free char *wrong = NULL, *right = NULL, *stored = NULL;
@@ -597,12 +607,12 @@ CASE(a_wrong_ca_in_the_folder_of_the_agent_is_replaced_by_a_renewal)
 	assert_int_equal(file_read(path, PKI_PEM_MAX, &wrong, NULL), 0);
 	f->server->config.authority.node_life_us = 3 * USEC_PER_SEC;
 	run_init(&run, f);
-	run_for(f->event, 100); /* it is written later than the other one */
 	assert_int_equal(file_write_atomic(in(f, "agent/" RENEWED_CA, path), 0644, wrong, strlen(wrong)), 0);
+	date_ahead(path); /* as by an earlier build: what was written last counts */
 	UNTIL(f, run.n_changed > 0);
 	assert_int_equal(file_read(path, PKI_PEM_MAX, &stored, NULL), 0);
 	assert_int_equal(file_read(run.ca, PKI_PEM_MAX, &right, NULL), 0);
-	assert_string_equal(stored, right);
+	assert_non_null(strstr(stored, right));
 	assert_int_equal(file_write_atomic(path, 0644, wrong, strlen(wrong) / 2), 0);
 	renewal_choose(&run.files, &choice);
 	assert_string_equal(choice.ca, run.ca); /* a file that cannot be read is not chosen */
@@ -732,7 +742,7 @@ static bool agent_trusts(const struct fixture *f)
 	char path[PATH_MAX];
 
 	return file_read(in(f, "agent/" RENEWED_CA, path), 65536, &trusted, NULL) >= 0 &&
-	       file_read(f->server->config.ca, 65536, &wanted, NULL) >= 0 && str_eq(trusted, wanted);
+	       file_read(f->server->config.ca, 65536, &wanted, NULL) >= 0 && strstr(trusted, wanted);
 }
 
 /* As it does by its hello. */
@@ -1023,6 +1033,50 @@ CASE(a_command_moves_a_node_and_the_server_to_a_new_ca_and_another_one_ends_the_
 	make_line_by(f, &renewed, "n7", line);
 	assert_int_equal(enroll(f->event, line, in(f, "n7", path), &enrolled, NULL), STATUS_OK);
 	assert_int_not_equal(caller_call(&old, "Operator.Status", "{}", NULL, NULL), STATUS_OK);
+}
+
+static void move_to_new_ca(struct fixture *f, struct running *run, const char *token)
+{
+	char holders[512], id[RPC_KEY_ID_SIZE];
+	struct pki_facts facts;
+
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	UNTIL(f, pki_read_facts(run->next, &facts, NULL) == STATUS_OK && str_eq(facts.issuer, id));
+	UNTIL(f, str_eq(f->server->own.issuer, id));
+	assert_int_equal(FINISH(f, token, holders, NULL), STATUS_OK);
+	rpc_client_reconnect(run->client); /* as its session does, which the server ends */
+	UNTIL(f, agent_has(f, 1));	   /* the next renewal brings the new CA alone */
+}
+
+CASE(a_ca_file_of_a_clock_that_was_ahead_ends_with_a_change_of_the_ca)
+{
+	cleanup(run_release) struct running run;
+	cleanup_free char *token = management(f);
+	struct renewal_choice choice;
+	char path[PATH_MAX];
+
+	f->server->config.authority.node_life_us = 15 * USEC_PER_SEC;
+	run_init(&run, f);
+	register_n9(f);
+	date_ahead(run.ca);
+	move_to_new_ca(f, &run, token);
+	renewal_choose(&run.files, &choice);
+	assert_string_equal(choice.ca, in(f, "agent/" RENEWED_CA, path));
+}
+
+CASE(a_node_whose_ca_file_is_of_a_clock_that_was_ahead_follows_two_changes_of_the_ca)
+{
+	cleanup(run_release) struct running run;
+	cleanup_free char *token = management(f);
+
+	f->server->config.authority.node_life_us = 15 * USEC_PER_SEC;
+	run_init(&run, f);
+	register_n9(f);
+	date_ahead(run.ca);
+	move_to_new_ca(f, &run, token);
+	expect_trust(&run);
+	move_to_new_ca(f, &run, token);
+	expect_trust(&run);
 }
 
 enum { NO_CHANGE, IN_CHANGE, FINISHED };
