@@ -35,7 +35,7 @@ struct place {
 	uint32_t dev_major, dev_minor;
 	char root[PATH_MAX];
 	unsigned int flags;
-	bool is_known;
+	bool is_known; /* otherwise it equals no place */
 };
 
 /* A mount that was asked for. */
@@ -123,6 +123,18 @@ static int visit_lookup(const struct mount_entry *entry, void *userdata)
 	return 0;
 }
 
+/* Finds the place of @path. If @is_mount, it is known only if a mount is at @path itself: the folder below a
+ * mount that is gone is in another file system. */
+static int find_place(const char *table, const char *path, bool is_mount, struct place *ret)
+{
+	struct lookup lookup = {.path = path};
+	int r = read_table(table, visit_lookup, &lookup);
+
+	*ret = lookup.place;
+	ret->is_known = ret->is_known && (!is_mount || lookup.n_point == strlen(path));
+	return r;
+}
+
 static bool is_same_place(const struct place *a, const struct mount_entry *b)
 {
 	return a->is_known && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
@@ -133,6 +145,14 @@ static void place_text(char ret[static READBACK_TEXT_SIZE], uint32_t dev_major, 
 		       const char *root)
 {
 	(void)snprintf(ret, READBACK_TEXT_SIZE, "%u:%u%.160s", dev_major, dev_minor, root);
+}
+
+static void ordered_text(char ret[static READBACK_TEXT_SIZE], const struct place *place)
+{
+	if (place->is_known)
+		place_text(ret, place->dev_major, place->dev_minor, place->root);
+	else
+		(void)str_copy(ret, READBACK_TEXT_SIZE, "a mounted volume");
 }
 
 /* --- the request --- */
@@ -165,18 +185,17 @@ static enum status read_mount(json_t *mount, const char *mountinfo_path, const c
 			      struct wanted *ret, struct error *err)
 {
 	const json_t *options = json_object_get(mount, "BindOptions");
-	struct lookup lookup = {.path = text_at(mount, "Source")};
-	int r = read_table(mountinfo_path, visit_lookup, &lookup);
+	int r;
 
-	if (r < 0 || !lookup.place.is_known)
+	ret->source = text_at(mount, "Source");
+	ret->is_volume = path_is_within(ret->source, publish_dir);
+	r = find_place(mountinfo_path, ret->source, ret->is_volume, &ret->place);
+	if (r < 0 || (!ret->place.is_known && !ret->is_volume))
 		return error_set(err, STATUS_FAILED_PRECONDITION, r, "cannot find the mount of %s in %s",
-				 lookup.path, mountinfo_path);
-	ret->source = lookup.path;
+				 ret->source, mountinfo_path);
 	ret->target = text_at(mount, "Target");
 	ret->propagation = text_at(options, "Propagation");
 	ret->is_recursive = !json_is_true(json_object_get(options, "NonRecursive"));
-	ret->is_volume = path_is_within(ret->source, publish_dir);
-	ret->place = lookup.place;
 	ret->flags = (json_is_true(json_object_get(mount, "ReadOnly")) ? READ_ONLY : 0U) |
 		     (ret->is_volume ? ret->place.flags : 0U);
 	return STATUS_OK;
@@ -230,19 +249,18 @@ bool readback_sources(const struct readback *readback, const char *mountinfo_pat
 {
 	for (size_t i = 0; i < readback->n; i++) {
 		const struct wanted *wanted = &readback->mounts[i];
-		struct lookup lookup = {.path = wanted->source};
 		char ordered[READBACK_TEXT_SIZE];
 		char found[READBACK_TEXT_SIZE] = "not there";
+		struct place place;
 
-		if (read_table(mountinfo_path, visit_lookup, &lookup) == 0 && lookup.place.is_known &&
-		    lookup.place.dev_major == wanted->place.dev_major &&
-		    lookup.place.dev_minor == wanted->place.dev_minor &&
-		    lookup.place.flags == wanted->place.flags &&
-		    str_eq(lookup.place.root, wanted->place.root))
+		if (find_place(mountinfo_path, wanted->source, wanted->is_volume, &place) == 0 &&
+		    place.is_known && wanted->place.is_known && place.dev_major == wanted->place.dev_major &&
+		    place.dev_minor == wanted->place.dev_minor && place.flags == wanted->place.flags &&
+		    str_eq(place.root, wanted->place.root))
 			continue;
-		place_text(ordered, wanted->place.dev_major, wanted->place.dev_minor, wanted->place.root);
-		if (lookup.place.is_known)
-			place_text(found, lookup.place.dev_major, lookup.place.dev_minor, lookup.place.root);
+		ordered_text(ordered, &wanted->place);
+		if (place.is_known)
+			place_text(found, place.dev_major, place.dev_minor, place.root);
 		return differ(ret, "source", ordered, found);
 	}
 	return true;
@@ -659,7 +677,7 @@ static bool compare_mount(const struct wanted *wanted, const struct mount_entry 
 	char ordered_flags[FLAGS_SIZE], found_flags[FLAGS_SIZE];
 
 	if (!is_same_place(&wanted->place, entry)) {
-		place_text(ordered, wanted->place.dev_major, wanted->place.dev_minor, wanted->place.root);
+		ordered_text(ordered, &wanted->place);
 		place_text(found, entry->dev_major, entry->dev_minor, entry->root);
 		return differ(ret, "mount_source", ordered, found);
 	}
@@ -816,31 +834,20 @@ static int visit_rest(const struct mount_entry *entry, void *userdata)
 	return 1;
 }
 
-/* Finds the mount at @path itself. */
-static int find_place(const char *host_path, const char *path, struct place *ret)
-{
-	struct lookup lookup = {.path = path};
-	int r = read_table(host_path, visit_lookup, &lookup);
-
-	*ret = lookup.place;
-	ret->is_known = ret->is_known && lookup.n_point == strlen(path);
-	return r;
-}
-
 bool readback_mounts(struct readback *readback, const char *mountinfo_path, const char *host_path,
 		     struct readback_fault *ret)
 {
 	struct walk walk = {.readback = readback, .fault = ret};
-	int r = find_place(host_path, "/", &walk.root);
+	int r = find_place(host_path, "/", true, &walk.root);
 
 	for (size_t i = 0; i < readback->n; i++) {
 		readback->mounts[i].is_right = false;
 		readback->mounts[i].at[0] = '\0';
 	}
 	if (r == 0)
-		r = find_place(host_path, "/dev", &walk.dev);
+		r = find_place(host_path, "/dev", true, &walk.dev);
 	if (r == 0)
-		r = find_place(host_path, "/dev/shm", &walk.shm);
+		r = find_place(host_path, "/dev/shm", true, &walk.shm);
 	if (r == 0)
 		r = read_table(mountinfo_path, visit_targets, &walk);
 	if (r == 0)

@@ -36,7 +36,8 @@ struct readback;
 /** Looks up each source of @asked, the body of POST /containers/create, in the host's mount table.
  *
  * @mountinfo_path /proc/1/mountinfo
- * @publish_dir    a source below it keeps each flag of its mount in the container
+ * @publish_dir    a source below it keeps each flag of its mount in the container. If it is not mounted now,
+ *                 this is no error, but each comparison of mounts fails
  * @drops_flags    the engine's read-only bind loses nosuid, nodev and noexec of its source: for a source
  *                 that is read-only itself, @asked is changed to request it without ReadOnly
  * @ret            owned by the caller, readback_free(); keeps a reference to @asked */

@@ -461,6 +461,53 @@ CASE(a_swapped_source_is_found_before_the_start)
 	assert_false(readback_sources(f->readback, "/nonexistent", &fault));
 }
 
+#define SLOT_1 "23 20 8:3 / " PUBLISH "/A/1 rw,nosuid,nodev - ext4 /dev/sdc rw\n"
+
+/* UNPUBLISH and PUBLISH leave the helper's own folder there for a moment, and the engine may have bound it.
+ */
+CASE(a_folder_where_no_volume_is_mounted_is_no_volume)
+{
+	cleanup_free char *bare = replaced(host_table, SLOT_1, "");
+	cleanup_free char *bound =
+		replaced(inside_table, "8:3 / /rw rw,nosuid,nodev", "8:1 " PUBLISH "/A/1 /rw rw");
+	struct readback_fault fault;
+
+	readback_free(f->readback);
+	put(f->host, bare);
+	put(f->inside, bound);
+	f->readback = read_asked(f->host, asked_text, false);
+	assert_true(inspect(f, answer_text, &fault));
+	assert_false(readback_sources(f->readback, f->host, &fault));
+	assert_string_equal(fault.field, "source");
+	assert_string_equal(fault.ordered, "a mounted volume");
+	assert_false(readback_mounts(f->readback, f->inside, f->host, &fault));
+	assert_string_equal(fault.field, "mount_source");
+	assert_string_equal(fault.ordered, "a mounted volume");
+	assert_string_equal(fault.found, "8:1" PUBLISH "/A/1");
+}
+
+/* As of a host volume that is that folder: the same files, and no mount. */
+CASE(a_volume_that_is_no_longer_mounted_is_no_longer_there)
+{
+	cleanup_free char *bare = replaced(host_table, SLOT_1, "");
+	cleanup_free char *own = replaced(host_table, "8:3 / " PUBLISH "/A/1 rw,nosuid,nodev",
+					  "8:1 " PUBLISH "/A/1 " PUBLISH "/A/1 rw");
+	struct readback_fault fault;
+
+	readback_free(f->readback);
+	put(f->host, own);
+	f->readback = read_asked(f->host, asked_text, false);
+	assert_true(readback_sources(f->readback, f->host, &fault));
+	put(f->host, bare);
+	assert_false(readback_sources(f->readback, f->host, &fault));
+	assert_string_equal(fault.found, "not there");
+	readback_free(f->readback);
+	f->readback = read_asked(f->host, asked_text, false);
+	put(f->host, own);
+	assert_false(readback_sources(f->readback, f->host, &fault));
+	assert_string_equal(fault.ordered, "a mounted volume");
+}
+
 /* Docker drops the flags of what it makes read-only: what is so already is asked for as it is. */
 TEST_ON(flags_of_a_source_are_kept_by_not_asking_twice, struct fixture, f, begin, end)
 {

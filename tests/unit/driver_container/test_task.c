@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
+#include "base/mountinfo.h"
 #include "model/order.h"
 
 #include <holdfast/driver/v1/driver.pb-c.h>
@@ -23,6 +24,7 @@
 #define BOOT "11111111-2222-4333-8444-555555555555"
 #define ID "0123456789abcdef"
 #define NAME "/containers/holdfast-" ALLOC "-web"
+#define PUBLISH "/run/holdfast-mount/publish"
 #define NETWORK "/containers/holdfast-net-" ALLOC
 
 static const uint8_t seed[ORDER_KEY_SIZE] = "this is the seed of a test's key";
@@ -38,6 +40,7 @@ static struct {
 	const char *at;		 /* the request with which it happens */
 	void (*meanwhile)(void); /* NULL: nothing */
 	bool is_unpublished;
+	bool is_bare;		/* nothing is mounted at the volume's path when the tables are read */
 	pid_t process;		/* of the container; 0: none */
 	const char *status;	/* that the engine describes; NULL: it follows from has_run */
 	bool is_pid_unknown;	/* the engine does not describe the process */
@@ -124,6 +127,21 @@ WRAPPED(enum status, publish_check, const char *mountinfo_path, int fd, const ch
 		return STATUS_OK;
 	*ret_reason = "volume";
 	return error_set(err, STATUS_PERMISSION_DENIED, 0, "another volume is published");
+}
+
+/* The volume is mounted after all of this machine's mounts. */
+int __real_mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
+WRAPPED(int, mountinfo_each, struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata)
+{
+	const struct mount_entry volume = {.dev_major = 8,
+					   .dev_minor = 1,
+					   .root = "/",
+					   .point = PUBLISH "/" ALLOC "/0",
+					   .options = "rw,nosuid,nodev",
+					   .type = "ext4"};
+	int r = __real_mountinfo_each(mountinfo, visit, userdata);
+
+	return r != 0 || model.is_bare ? r : visit(&volume, userdata);
 }
 
 WRAPPED(void, rpc_call_fail, struct rpc_call *call, const struct error *err)
@@ -284,7 +302,7 @@ UNIT_SETUP(begin, struct fixture, f)
 	f->settings = (struct settings){.cluster = "prod",
 					.node_id = "node-1",
 					.n_keys = 1,
-					.publish_dir = "/run/holdfast-mount/publish",
+					.publish_dir = PUBLISH,
 					.engine_timeout_us = USEC_PER_SEC,
 					.images = {"localhost/bb:1"},
 					.users = {"image"},
@@ -445,6 +463,18 @@ CASE(a_volume_that_changes_before_the_start_leaves_no_container)
 	assert_null(model.body);
 	model.is_unpublished = false;
 	start_well(f);
+}
+
+/* A compromised agent has it published whenever that is checked, and not when its place is looked up. */
+CASE(a_start_on_the_bare_folder_of_a_volume_is_refused)
+{
+	model.is_bare = true;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "source is 'not there', not 'a mounted volume'");
+	assert_null(strstr(model.asked, "/start"));
+	assert_null(model.body);
+	expect_trail(f, "reason=made code=FAILED_PRECONDITION field=source");
 }
 
 /* It has the output of the last run, which DestroyTask saves. */
@@ -860,6 +890,18 @@ CASE(a_start_that_the_last_run_of_the_driver_did_not_compare_is_compared)
 	assert_int_equal(count_pending(f), 1);
 	begin_process();
 	model.status = "running";
+	assert_ok(task_recall_all(&f->driver, NULL));
+	expect_compared_and_removed(f);
+}
+
+CASE(a_start_that_is_recalled_is_compared_also_if_its_volume_is_not_mounted)
+{
+	start_late(f);
+	task_free_all(&f->driver);
+	model.done = NULL;
+	begin_process();
+	model.status = "running";
+	model.is_bare = true;
 	assert_ok(task_recall_all(&f->driver, NULL));
 	expect_compared_and_removed(f);
 }
