@@ -384,17 +384,23 @@ void nonces_free(struct nonces *nonces)
 	free(nonces);
 }
 
+bool nonces_has_ended(struct nonces *nonces, const struct order *order)
+{
+	uint8_t for_what[FOR_SIZE];
+	const struct entry *entry;
+
+	digest_of(order->alloc, order->task, for_what);
+	entry = nonces_find(nonces, for_what);
+	return entry && entry->is_end;
+}
+
 enum nonce_use nonces_look(struct nonces *nonces, const struct order *order)
 {
 	const struct entry *entry = nonces_find(nonces, order->nonce);
 
-	uint8_t for_what[FOR_SIZE];
-
 	if (entry)
 		return entry->is_done ? NONCE_DONE : NONCE_BEGUN;
-	digest_of(order->alloc, order->task, for_what);
-	entry = nonces_find(nonces, for_what);
-	if (entry && entry->is_end)
+	if (nonces_has_ended(nonces, order))
 		return NONCE_DONE;
 	return order->not_after_ms <= nonces->forgotten_ms ? NONCE_DONE : NONCE_NEW;
 }

@@ -29,6 +29,9 @@ void nonces_free(struct nonces *nonces);
 
 enum nonce_use nonces_look(struct nonces *nonces, const struct order *order);
 
+/** Is the end of the order's task known, by nonces_finish_task()? One that gave way is not. */
+bool nonces_has_ended(struct nonces *nonces, const struct order *order);
+
 /** Durable when it returns STATUS_OK. @now_ms to forget those that have expired when there are many. */
 enum status nonces_begin(struct nonces *nonces, const struct order *order, int64_t now_ms, struct error *err);
 

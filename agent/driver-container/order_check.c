@@ -135,6 +135,10 @@ enum status order_check(const struct order_place *place, enum order_kind kind,
 	TRY(check_place(place, kind, ret, err));
 	TRY(check_body(kind, body, ret, err));
 	ret->use = nonces_look(place->nonces, &ret->order);
+	if (place->is_restart && nonces_has_ended(place->nonces, &ret->order))
+		return refuse(ret, "ended", STATUS_FAILED_PRECONDITION, err,
+			      "its task was ended by DestroyTask; repeat DestroyTask until the container is "
+			      "gone");
 	if (place->is_restart && ret->use == NONCE_NEW)
 		return refuse(ret, "unused", STATUS_FAILED_PRECONDITION, err,
 			      "it has started no task that could be restarted");

@@ -442,6 +442,8 @@ static void end_removal(struct op *op, const struct error *err)
 	op->removed(op, err);
 }
 
+static void restarts_forget(struct driver *driver, const char *nonce);
+
 /* It is looked for once more: a start that the engine was late with may have begun it meanwhile. */
 static void on_deleted(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
@@ -452,6 +454,8 @@ static void on_deleted(enum status status, const struct error *err, const json_t
 		status = known_set(op, NULL, &own);
 		err = &own;
 	}
+	if (status == STATUS_OK)
+		restarts_forget(op->driver, op->nonce);
 	end_removal(op, status == STATUS_OK ? NULL : err);
 }
 
@@ -785,7 +789,6 @@ static void refuse_made(struct op *op)
 	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, &(struct log_ctx){.alloc = op->alloc, .err = &err},
 			"an order is not used up");
-	restarts_forget(op->driver, op->nonce);
 	remove_container(op, on_removed);
 }
 
@@ -1678,10 +1681,8 @@ static void destroy_seen(struct op *op, struct container *container)
 	else
 		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, clock_realtime_ms(),
 					    &err);
-	if (status == STATUS_OK && container) {
-		restarts_forget(op->driver, container->nonce);
+	if (status == STATUS_OK && container)
 		health_forget(op->driver, container->id);
-	}
 	if (status == STATUS_OK && container && hex_decode(nonce, sizeof(nonce), container->nonce) == 0)
 		status = nonces_finish(op->driver->nonces, nonce, &err);
 	if (status != STATUS_OK) {
@@ -1689,6 +1690,7 @@ static void destroy_seen(struct op *op, struct container *container)
 	} else if (!container) {
 		on_destroyed(op, NULL);
 	} else {
+		(void)str_copy(op->nonce, sizeof(op->nonce), container->nonce);
 		(void)str_copy(op->plugin, sizeof(op->plugin), container->plugin);
 		(void)str_copy(op->plugin_socket, sizeof(op->plugin_socket), container->plugin_socket);
 		op->keeps_output = op->task[0] != '\0' && container->has_logs;

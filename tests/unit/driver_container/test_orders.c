@@ -198,6 +198,19 @@ CASE(a_restart_needs_the_used_order_of_this_boot)
 	expect(f, STATUS_PERMISSION_DENIED, "expired");
 }
 
+/* Its end is no proof that the order has started it. */
+CASE(a_task_that_has_ended_is_not_restarted)
+{
+	f->place.is_restart = true;
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "db", 500, NULL));
+	assert_int_equal(nonces_begin(f->nonces, &f->order, 500, NULL), STATUS_OK);
+	expect(f, STATUS_OK, "");
+	assert_ok(nonces_finish_task(f->nonces, ALLOC, "web", 500, NULL));
+	expect(f, STATUS_FAILED_PRECONDITION, "ended");
+	f->order.nonce[0] ^= 1;
+	expect(f, STATUS_FAILED_PRECONDITION, "ended");
+}
+
 CASE(an_order_is_remembered_by_the_disk)
 {
 	assert_int_equal(nonces_look(f->nonces, &f->order), NONCE_NEW);

@@ -661,6 +661,43 @@ CASE(a_process_that_cannot_be_read_whole_is_not_as_ordered)
 	assert_null(model.body);
 }
 
+/* The order has one attempt, of which the driver allows two: the agent's intervals are its own. */
+CASE(a_container_that_is_not_removed_keeps_its_count_of_restarts)
+{
+	start_well(f);
+	model.at = "POST " NAME "/start";
+	model.meanwhile = begin_running; /* with other mounts than the order */
+	model.ignores_kill = true;
+	for (int i = 0; i < 2; i++) {
+		order_task(f, true);
+		expect_kept(STATUS_FAILED_PRECONDITION, "could not be removed and may run");
+		end_process();
+		model.status = NULL;
+	}
+	order_task(f, true);
+	assert_msg(answer.status == STATUS_PERMISSION_DENIED, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "was restarted 2 times");
+	assert_null(strstr(model.asked, "/start"));
+	destroy(f, true);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_true(LIST_EMPTY(&f->driver.restarts));
+}
+
+CASE(a_task_whose_removal_failed_is_not_restarted)
+{
+	start_running(f);
+	model.ignores_kill = true;
+	destroy(f, true);
+	expect_kept(STATUS_DEADLINE_EXCEEDED, "has not ended after its kill");
+	end_process();
+	model.status = NULL;
+	order_task(f, true);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "DestroyTask");
+	assert_string_equal(model.asked, "");
+	expect_trail(f, "reason=ended");
+}
+
 CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
 {
 	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
