@@ -373,6 +373,30 @@ class Scripts(unittest.TestCase):
         self.assertIn("/run/holdfast\n", self.log())
         self.assertNotIn("/etc", self.log().replace("/etc\n", ""))
 
+    def test_no_label_is_changed_by_a_path_through_a_folder_of_another_account(self):
+        foreign = ("/run/holdfast/plugins", "/run/holdfast/drivers", "/run/holdfast-holders", "/var/lib/holdfast/agent",
+                   "/var/lib/holdfast/server", "/var/lib/private/holdfast-volumes")  # fmt: skip
+        for name in ("selinuxenabled", "semodule", "restorecon"):
+            write(f"/run/{name}", f'#!/bin/sh\necho "{name} $*" >>/run/log\n', 0o755)
+        # who may write in a folder is faster than chcon
+        write("/run/chcon", f'#!/bin/sh\nfor folder in {" ".join(foreign)}; do\n'
+              '[ -L "$folder/x" ] || { mv "$folder/x" "$folder/moved"; ln -s /etc "$folder/x"; }\ndone\nshift 2\n'
+              'for path in "$@"; do echo "chcon $(realpath -s "$path") in $(readlink -f "$(dirname "$path")")" >>/run/log; done\n', 0o755)  # fmt: skip
+        for name, word in (("postinst", "configure"), ("prerm", "remove")):
+            for folder in foreign:
+                shutil.rmtree(folder, ignore_errors=True)
+                write(f"{folder}/x/shadow")
+            Path("/run/log").unlink(missing_ok=True)
+            done = run("sh", ROOT / f"selinux/debian/{name}", word)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for line in self.log().splitlines():
+                if line.startswith("restorecon -R"):
+                    path = line.split()[-1]
+                    self.assertFalse([folder for folder in foreign if f"{folder}/".startswith(f"{path}/") or path.startswith(f"{folder}/")], line)
+            for folder in foreign:
+                self.assertIn(f"chcon {folder}/x in {folder}\n", self.log(), name)
+            self.assertNotIn(" in /etc\n", self.log(), name)
+
     def test_dev_knows_each_account_and_each_folder_of_state(self):
         accounts = {path.name.removesuffix(".sysusers") for path in (ROOT / "systemd").glob("*.sysusers")}
         for name in accounts:
