@@ -126,9 +126,26 @@ static enum status drain_watch_look(struct drain_watch *watch, struct error *err
 	return STATUS_OK;
 }
 
+static bool has_drain(const Holdfast__V1__Node *node)
+{
+	return node->drain && node->drain->started_ms != 0;
+}
+
 static bool is_done(const Holdfast__V1__Node *node)
 {
-	return !node->drain || node->drain->started_ms == 0 || node->drain->done_ms != 0;
+	return !has_drain(node) || node->drain->done_ms != 0;
+}
+
+/* Another command cancelled the drain, or made the node eligible after its end. */
+static enum status refuse_ended(const struct drain_watch *watch, struct error *err)
+{
+	const Holdfast__V1__Node *node = watch->last->node;
+
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "the drain of node %s was ended by another command (%s); the node holds %zu claims. "
+			 "Next: holdfast node status %s",
+			 watch->node, node->ineligible ? node->eligibility_reason : "the node is eligible",
+			 count_held(watch->last), watch->node);
 }
 
 static void show_wait(const struct drain_watch *watch)
@@ -162,6 +179,8 @@ static enum status watch_drain(struct drain_watch *watch, struct error *err)
 		show_wait(watch);
 	}
 	progress_end();
+	if (status == STATUS_OK && !has_drain(watch->last->node))
+		return refuse_ended(watch, err);
 	return status;
 }
 

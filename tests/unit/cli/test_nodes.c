@@ -55,6 +55,21 @@ TEST_FIXTURE(a_drain_that_lasts_continues_without_the_command, run_setup, NULL)
 	expect_output("\"volumes\": [");
 }
 
+TEST_FIXTURE(a_drain_that_another_command_ends_is_a_failure, run_setup, NULL)
+{
+	drain("{\"node\": {\"id\": \"node-1\", \"ineligible\": true, \"eligibility_reason\": \"a drain was "
+	      "cancelled by operator/bob\", \"drain\": {}}, \"index\": 7, \"claims\": [" CLAIM("TAKEN") "]}");
+	expect_failure("node drain node-1 --yes", STATUS_FAILED_PRECONDITION,
+		       "the drain of node node-1 was ended by another command (a drain was cancelled by "
+		       "operator/bob); the node holds 1 claims. Next: holdfast node status node-1");
+	assert_null(strstr(ending.output, "is drained"));
+	drain("{\"node\": {\"id\": \"node-1\"}, \"index\": 7}");
+	memset(fake.given, 0, sizeof(fake.given));
+	expect_failure("node drain node-1 --json --yes", STATUS_FAILED_PRECONDITION,
+		       "(the node is eligible)");
+	assert_string_equal(ending.output, "");
+}
+
 TEST_FIXTURE(a_drain_is_cancelled, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\", \"ineligible\": true}}");
