@@ -372,10 +372,10 @@ static enum status check_runs(const Job *job, struct error *err)
 {
 	if (!job->stop)
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"job %s is stopped; holdfast job run, or holdfast job revert %s%s%s, starts it again",
-		job->id, job->id, NAMESPACE_OPTION(job->namespace_));
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "job %s is stopped; holdfast job run, or holdfast job revert %s%s%s %" PRIu64
+			 ", starts it again",
+			 job->id, job->id, NAMESPACE_OPTION(job->namespace_), job->version);
 }
 
 /* "app, db" */

@@ -166,6 +166,7 @@ TEST_ON(a_scale_changes_a_count_and_restarts_no_member, struct fixture, f, setup
 {
 	struct submission s;
 	struct error err;
+	uint64_t to = 0;
 
 	run_two(f, &s);
 	assert_int_equal(scale(f, "", 3, NULL), 2);
@@ -185,7 +186,11 @@ TEST_ON(a_scale_changes_a_count_and_restarts_no_member, struct fixture, f, setup
 	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	assert_int_equal(scale(f, "one", 1, &err), 0);
-	assert_error(err.status, STATUS_FAILED_PRECONDITION, err, "job web is stopped");
+	assert_error(err.status, STATUS_FAILED_PRECONDITION, err,
+		     "job web is stopped; holdfast job run, or holdfast job revert web 4, starts it again");
+	assert_int_equal(revert(f, 4, &to, NULL), 5); /* without a number: version 3 */
+	assert_int_equal(to, 4);
+	assert_int_equal(scale(f, "one", 1, NULL), 6);
 }
 
 TEST_ON(a_scale_needs_a_group_of_several_and_no_system_job, struct fixture, f, setup, teardown)
