@@ -478,13 +478,15 @@ static enum status job_stop_show(struct call *call, const void *message, struct 
 	return call_has(call, OPT_PURGE) ? purge_job(call, err) : STATUS_OK;
 }
 
-/* Asks the person, if the id was completed. */
+/* Asks the person, if the id was completed. A purge cannot be undone. */
 static enum status job_confirm(struct call *call, void *message, struct error *err)
 {
 	const ProtobufCMessage *request = message;
 	const char *id = message_text(request, "id");
 	cleanup_strbuf struct strbuf question = STRBUF_INIT(QUESTION_MAX);
 
+	if (call_has(call, OPT_PURGE))
+		return value_check_whole(call->inv, "--purge", call->inv->args[0], id, err);
 	if (str_eq(call->inv->args[0], id))
 		return STATUS_OK;
 	strbuf_printf(&question, "'%s' is the beginning of job %s: is that the job?", call->inv->args[0], id);

@@ -254,8 +254,10 @@ static enum status confirm(struct call *call, const char *node, struct error *er
 	bool is_draining;
 	enum status status;
 
-	if (call_has(call, OPT_CANCEL) || call_has(call, OPT_YES))
+	if (call_has(call, OPT_CANCEL))
 		return STATUS_OK;
+	if (call_has(call, OPT_YES)) /* no question shows the node that is meant */
+		return value_check_whole(call->inv, "--yes", call->inv->args[0], node, err);
 	status = drain_watch_look(&watch, err);
 	is_draining = status == STATUS_OK && !is_done(watch.last->node);
 	message_freep(&watch.last);

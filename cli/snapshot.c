@@ -54,6 +54,7 @@ static const struct command commands[] = {
 		  .fields = {{"snapshot_id", ARG(1)},
 			     {"plugin_id", ARG(0), FIELD_PLUGIN},
 			     {"secrets", OPT_SECRETS_FILE, FIELD_SECRETS}},
+		  .whole = "snapshot delete",
 		  .question = "Delete snapshot {snapshot_id} of plugin {plugin_id}?",
 		  .rows = &delete_page,
 		  .doing = "deleting snapshot",

@@ -642,6 +642,7 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__volumes__descriptor,
 		  .method = "Expand",
 		  .fields = {{"id", ARG(0), FIELD_VOLUME}, {"secrets", OPT_SECRETS_FILE, FIELD_SECRETS}},
+		  .whole = "expand",
 		  .load = volume_expand_load,
 		  .show = volume_expand_show,
 		  .refused = volume_resumable,

@@ -212,15 +212,27 @@ static enum status read_maps(struct call *call, struct error *err)
 	return STATUS_OK;
 }
 
-/* Checks that the id was given whole, and asks the question. */
+/* Checks that each id that was looked up was given whole. */
+static enum status check_whole(const struct call *call, struct error *err)
+{
+	for (const struct command_field *field = call->row->fields; field->name; field++) {
+		const char *value = given_value(call, field);
+
+		if (value && field->source >= FIELD_VOLUME && field->source <= FIELD_ALLOC)
+			TRY(value_check_whole(call->inv, call->row->whole, value,
+					      *request_text(call, field->name), err));
+	}
+	return STATUS_OK;
+}
+
+/* Checks the ids, and asks the question. */
 static enum status confirm(struct call *call, struct error *err)
 {
 	const struct command_call *row = call->row;
 	cleanup_strbuf struct strbuf question = STRBUF_INIT(QUESTION_MAX);
 
 	if (row->whole)
-		TRY(value_check_whole(call->inv, row->whole, call->inv->args[0],
-				      *request_text(call, row->fields[0].name), err));
+		TRY(check_whole(call, err));
 	if (!row->question)
 		return STATUS_OK;
 	show_text(&(struct shown){.message = call->request}, row->question, &question);

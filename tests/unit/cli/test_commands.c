@@ -528,6 +528,10 @@ TEST_FIXTURE(a_job_is_found_by_its_beginning_and_changed_by_it_only_with_consent
 			    "job web is being stopped\njob web is stopped\njob web is forgotten\n");
 	expect_request("Jobs.Stop {\"id\":\"web\",\"namespace\":\"shop\",\"purge\":true}");
 	expect_usage_error("job stop web --purge --detach", "leave out --detach");
+	fake.requests[0] = '\0';
+	expect_failure("job stop w --purge --yes", STATUS_INVALID_ARGUMENT,
+		       "--purge needs whole ids: 'w' is only the beginning of web");
+	assert_null(strstr(fake.requests, "Jobs.Stop"));
 	expect_failure("job status x --namespace shop", STATUS_NOT_FOUND,
 		       "no job of namespace shop is called 'x' or begins with it");
 	expect_ok("job status --filter version==2 --limit 3");

@@ -70,6 +70,27 @@ TEST_FIXTURE(a_drain_that_another_command_ends_is_a_failure, run_setup, NULL)
 	assert_string_equal(ending.output, "");
 }
 
+TEST_FIXTURE(a_drain_without_a_question_needs_the_whole_id, run_setup, NULL)
+{
+	fake.node_ids[1] = NULL;
+	will_answer(0, "Nodes.Get", NODE "}}}"); /* it drains already: nothing is asked */
+	will_answer(1, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\"}}");
+	expect_failure("node drain node --detach --yes", STATUS_INVALID_ARGUMENT,
+		       "--yes needs whole ids: 'node' is only the beginning of node-1");
+	assert_null(strstr(fake.requests, "Nodes.Drain"));
+	expect_ok("node drain node --detach");
+	expect_request("Nodes.Drain {\"id\":\"node-1\"}");
+	expect_ok("node drain node --cancel --yes");
+}
+
+TEST_FIXTURE(a_fence_at_a_storage_needs_the_whole_id_of_its_plugin, run_setup, NULL)
+{
+	will_answer(0, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs2\"}]}");
+	expect_failure("node fence node-1 --network ebs --reason old --yes", STATUS_INVALID_ARGUMENT,
+		       "fence needs whole ids: 'ebs' is only the beginning of ebs2");
+	assert_null(strstr(fake.requests, "Fences.Fence"));
+}
+
 TEST_FIXTURE(a_drain_is_cancelled, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\", \"ineligible\": true}}");

@@ -295,6 +295,10 @@ TEST_FIXTURE(a_volume_is_expanded_to_a_size, run_setup, NULL)
 	fake.answers[0].json = "{\"volume\": {\"capacity\": 5, \"phase\": \"VOLUME_EXPANDING\"}}";
 	expect_ok("volume expand web 20GiB");
 	expect_output("5 bytes\nits nodes have not grown it yet: holdfast volume status web shows it\n");
+	fake.requests[0] = '\0';
+	expect_failure("volume expand we 20GiB", STATUS_INVALID_ARGUMENT,
+		       "expand needs whole ids: 'we' is only the beginning of web");
+	assert_null(strstr(fake.requests, "Volumes.Expand"));
 	expect_usage_error("volume expand web 20GiB --capacity-max 10GiB", "is less than SIZE");
 	expect_usage_error("volume expand web large", "SIZE: 'large' is not a size");
 	expect_usage_error("volume expand web 0", "is not a size");
@@ -393,7 +397,10 @@ TEST_FIXTURE(snapshots_are_made_listed_and_deleted, run_setup, NULL)
 		       "'a' is not KEY=VALUE");
 	expect_failure("volume snapshot create web s --parameter a=1 --parameter a=2",
 		       STATUS_INVALID_ARGUMENT, "'a' is given twice");
-	expect_ok("volume snapshot delete eb snap-1 --yes");
+	expect_failure("volume snapshot delete eb snap-1 --yes", STATUS_INVALID_ARGUMENT,
+		       "snapshot delete needs whole ids: 'eb' is only the beginning of ebs");
+	assert_null(strstr(fake.requests, "Volumes.DeleteSnapshot"));
+	expect_ok("volume snapshot delete ebs snap-1 --yes");
 	expect_request("Volumes.DeleteSnapshot {\"plugin_id\":\"ebs\",\"snapshot_id\":\"snap-1\"}");
 	expect_failure("volume snapshot delete ebs snap-1", STATUS_INVALID_ARGUMENT, "give --yes");
 	expect_ok("volume snapshot list");
