@@ -172,28 +172,53 @@ static enum status wait_refused(struct call *call, enum status status, struct er
 	return report(call, NULL, GONE, err);
 }
 
+static enum status look_up(struct call *call, const char *given, char id[static PICK_ID_SIZE],
+			   char namespace[static PICK_ID_SIZE], struct error *err)
+{
+	const char *in = call->inv->options[OPT_NAMESPACE];
+	const ProtobufCServiceDescriptor *service = call->row->service;
+
+	if (service == &holdfast__v1__volumes__descriptor)
+		return pick_volume(call->connection, given, in, id, namespace, err);
+	if (service == &holdfast__v1__jobs__descriptor)
+		return pick_job(call->connection, given, in, id, namespace, err);
+	if (service == &holdfast__v1__nodes__descriptor)
+		return pick_node(call->connection, given, id, err);
+	return pick_alloc(call->connection, given, id, err);
+}
+
+static void set_namespace(struct call *call, const char *namespace)
+{
+	const ProtobufCMessage *request = call->request;
+
+	if (namespace && namespace[0] != '\0' && reflect_find(request->descriptor, "namespace"))
+		call_set(call, text_of(call, "namespace"), namespace);
+}
+
+/* If the object is gone, another one may begin with its id. An id that is shorter than a UUID is the
+ * beginning of an allocation's in any case. */
 static enum status wait_fill(struct call *call, void *request, struct error *err)
 {
 	char id[PICK_ID_SIZE], namespace[PICK_ID_SIZE] = "";
 	const char *given = call->inv->args[0], *in = call->inv->options[OPT_NAMESPACE];
-	const ProtobufCServiceDescriptor *service = call->row->service;
+	bool is_alloc = call->row->service == &holdfast__v1__allocations__descriptor;
+	bool is_for_gone = !goal_of(call)->text;
 	enum status status;
 
-	if (service == &holdfast__v1__volumes__descriptor)
-		status = pick_volume(call->connection, given, in, id, namespace, err);
-	else if (service == &holdfast__v1__jobs__descriptor)
-		status = pick_job(call->connection, given, in, id, namespace, err);
-	else if (service == &holdfast__v1__nodes__descriptor)
-		status = pick_node(call->connection, given, id, err);
-	else
-		status = pick_alloc(call->connection, given, id, err);
-	call_set(call, text_of(call, "id"), status == STATUS_OK ? id : given);
-	if (namespace[0] != '\0')
-		call_set(call, text_of(call, "namespace"), namespace);
-	if (status == STATUS_OK)
-		return STATUS_OK;
-	call->is_over = true;
-	return wait_refused(call, status, err);
+	call_set(call, text_of(call, "id"), given);
+	set_namespace(call, in);
+	if (is_for_gone && !is_alloc && !(in && str_eq(in, "*")))
+		return STATUS_OK; /* the server's answer shows whether it exists */
+	status = look_up(call, given, id, namespace, err);
+	set_namespace(call, namespace);
+	if (status != STATUS_OK) {
+		call->is_over = true;
+		return wait_refused(call, status, err);
+	}
+	if (!is_alloc || is_for_gone)
+		return value_check_whole(call->inv, "wait", given, id, err);
+	call_set(call, text_of(call, "id"), id);
+	return STATUS_OK;
 }
 
 /* Is @value in the list @values, which has blanks between? */

@@ -94,16 +94,53 @@ TEST_FIXTURE(a_job_is_waited_for, run_setup, NULL)
 
 TEST_FIXTURE(an_object_that_is_gone_has_reached_it, run_setup, NULL)
 {
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
 	expect_ok("volume wait nothing --for gone");
 	assert_string_equal(ending.output, "volume nothing is gone\n");
 	expect_ok("volume wait nothing --for delete --json");
 	assert_string_equal(ending.output, "{}\n");
+	memset(fake.given, 0, sizeof(fake.given));
 	will_answer(0, "Volumes.Get", VOLUME());
 	will_refuse(1, "Volumes.Get", STATUS_NOT_FOUND);
 	expect_ok("volume wait db --for gone");
 	assert_string_equal(ending.output, "volume db is gone\n");
 	assert_int_equal(fake.given[1], 1);
 	expect_failure("volume wait nothing --for free", STATUS_NOT_FOUND, "no volume of namespace default");
+}
+
+TEST_FIXTURE(an_object_is_gone_if_another_one_begins_with_its_id, run_setup, NULL)
+{
+	fake.node_ids[1] = NULL;
+	fake.volume_ids[0] = "db2";
+	fake.volume_ids[1] = "db3";
+	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web2\", \"namespace\": \"default\"}]}");
+	will_refuse(1, "Volumes.Get", STATUS_NOT_FOUND);
+	will_refuse(2, "Nodes.Get", STATUS_NOT_FOUND);
+	will_refuse(3, "Jobs.Get", STATUS_NOT_FOUND);
+	expect_ok("volume wait db --for gone");
+	assert_string_equal(ending.output, "volume db is gone\n");
+	expect_request("Volumes.Get {\"id\":\"db\"}");
+	expect_ok("node wait node --for gone");
+	assert_string_equal(ending.output, "node node is gone\n");
+	expect_ok("job wait web --for gone --namespace shop");
+	assert_string_equal(ending.output, "job web is gone\n");
+	expect_request("Jobs.Get {\"id\":\"web\",\"namespace\":\"shop\"}");
+	expect_ok("volume wait nothing --for gone --namespace *");
+	expect_failure("alloc wait 0189 --for gone", STATUS_INVALID_ARGUMENT,
+		       "wait needs whole ids: '0189' is only the beginning of " ALLOC_ID);
+}
+
+TEST_FIXTURE(a_state_is_that_of_the_object_whose_whole_id_was_given, run_setup, NULL)
+{
+	fake.node_ids[1] = NULL;
+	will_answer(0, "Jobs.List", "{\"jobs\": [{\"id\": \"web2\", \"namespace\": \"default\"}]}");
+	expect_failure("volume wait we --for free", STATUS_INVALID_ARGUMENT,
+		       "wait needs whole ids: 'we' is only the beginning of web");
+	expect_failure("node wait node --for ready", STATUS_INVALID_ARGUMENT,
+		       "wait needs whole ids: 'node' is only the beginning of node-1");
+	expect_failure("job wait web --for stopped", STATUS_INVALID_ARGUMENT,
+		       "wait needs whole ids: 'web' is only the beginning of web2");
+	assert_null(strstr(fake.requests, ".Get"));
 }
 
 TEST_FIXTURE(a_state_that_can_no_longer_come_ends_the_wait, run_setup, NULL)
