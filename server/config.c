@@ -7,6 +7,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "conf/conf.h"
+#include "rpc/address.h"
 #include "state/schema.h"
 
 #include <string.h>
@@ -136,6 +137,24 @@ static const struct conf_field authority_fields[] = {
 
 static const struct conf_field tls_fields[] = {PATH(ca), PATH(cert), PATH(key)};
 
+/* The address and the names are checked here, as a reload takes settings that a start would refuse. */
+static enum status bind_listen(const struct conf *conf, const char *label, json_t *body, void *target,
+			       struct error *err)
+{
+	struct config *config = target;
+
+	TRY(conf_bind(conf, body, listen_fields, ARRAY_SIZE(listen_fields), config, err));
+	if (!rpc_is_numeric_host(config->host))
+		return conf_error(conf, body, "host", err, "host: '%s' is no IPv4 or IPv6 address",
+				  config->host);
+	for (size_t i = 0; i < LOCAL_OPERATORS_MAX && config->operators[i][0] != '\0'; i++)
+		if (!id_is_name(config->operators[i], NODE_ID_MAX))
+			return conf_error(conf, body, "operators", err,
+					  "operators: '%s' is no name of a user (A-Z a-z 0-9 _ and -)",
+					  config->operators[i]);
+	return STATUS_OK;
+}
+
 static enum status bind_store(const struct conf *conf, const char *label, json_t *body, void *target,
 			      struct error *err)
 {
@@ -250,10 +269,7 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, gc_after_us),
 	 .min = GC_AFTER_MIN_S * USEC_PER_SEC,
 	 .max = 365 * USEC_PER_DAY},
-	{.key = "listen",
-	 .type = CONF_BLOCKS,
-	 .fields = listen_fields,
-	 .n_fields = ARRAY_SIZE(listen_fields)},
+	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .fields = tls_fields, .n_fields = ARRAY_SIZE(tls_fields)},
 	{.key = "ca",
 	 .type = CONF_BLOCKS,

@@ -2,15 +2,14 @@
 #include "etcd/client.h"
 
 #include "base/cleanup.h"
-#include "base/parse.h"
 #include "base/str.h"
+#include "rpc/address.h"
 
 #include <assert.h>
 #include <string.h>
 
 enum {
 	MESSAGE_BYTES = 16 << 20,
-	HOST_SIZE = 256,
 	LATE_MAX =
 		2, /* a connection with so many late calls is given up, and so often is a time-out doubled */
 };
@@ -19,9 +18,8 @@ struct member {
 	struct etcd_client *client;
 	struct rpc_client *rpc;
 	sd_event_source *renewal; /* deferred; enabled: its connection is given up */
-	char *unix_path;	  /* NULL: host and port */
-	char host[HOST_SIZE];
-	uint16_t port;
+	char *unix_path;	  /* NULL: the address */
+	struct rpc_address address;
 	unsigned int n_late; /* calls without an answer in time, since one had an answer */
 };
 
@@ -35,50 +33,44 @@ struct etcd_client {
 
 /* --- endpoints --- */
 
-/* "HOST:PORT", "[::1]:PORT" */
-static int read_host(struct member *member, const char *text)
+/* @ret_path is that of a socket, or NULL: it is @ret_address. */
+static bool parse_url(const char *url, const char **ret_path, struct rpc_address *ret_address)
 {
-	const char *colon = strrchr(text, ':');
-	size_t n = colon ? (size_t)(colon - text) : 0;
-	uint32_t port;
+	static const char https[] = "https://";
 
-	if (n > 2 && text[0] == '[' && text[n - 1] == ']') {
-		text++;
-		n -= 2;
-	} else if (memchr(text, ':', n)) {
-		return -EINVAL;
-	}
-	if (n == 0 || n >= sizeof(member->host) || parse_u32(colon + 1, 1, UINT16_MAX, &port) < 0)
-		return -EINVAL;
-	memcpy(member->host, text, n);
-	member->port = (uint16_t)port;
-	return 0;
+	*ret_path = str_starts_with(url, "unix:/") ? url + strlen("unix:") : NULL;
+	return *ret_path ||
+	       (str_starts_with(url, https) && rpc_address_parse(url + strlen(https), ret_address) == 0);
+}
+
+bool etcd_is_endpoint(const char *url)
+{
+	struct rpc_address address;
+	const char *path;
+
+	return parse_url(url, &path, &address);
 }
 
 static enum status read_url(struct member *member, const char *url, struct error *err)
 {
-	static const char https[] = "https://";
-	static const char socket[] = "unix:";
+	const char *path;
 
-	if (str_starts_with(url, socket) && url[sizeof(socket) - 1] == '/') {
-		member->unix_path = strdup(url + sizeof(socket) - 1);
-		return member->unix_path ? STATUS_OK
-					 : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd %s", url);
-	}
-	if (str_starts_with(url, https) && member->client->tls &&
-	    read_host(member, url + sizeof(https) - 1) == 0)
-		return STATUS_OK;
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "etcd: \"%s\" is no endpoint: https://HOST:PORT, with a certificate, or unix:/PATH",
-			 url);
+	if (!parse_url(url, &path, &member->address) || (!path && !member->client->tls))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "etcd: \"%s\" is no endpoint: https://HOST:PORT, with a certificate, or "
+				 "unix:/PATH",
+				 url);
+	member->unix_path = path ? strdup(path) : NULL;
+	return !path || member->unix_path ? STATUS_OK
+					  : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "etcd %s", url);
 }
 
 static enum status connect_member(struct member *member, struct rpc_client **ret, struct error *err)
 {
 	const struct rpc_endpoint endpoint = {
 		.unix_path = member->unix_path,
-		.host = member->host,
-		.port = member->port,
+		.host = member->address.host,
+		.port = member->address.port,
 		.tls = member->client->tls,
 		.message_bytes = MESSAGE_BYTES,
 	};

@@ -15,7 +15,7 @@ enum { ETCD_ENDPOINTS_MAX = 16 };
 struct etcd_client;
 
 struct etcd_endpoints {
-	const char *const *urls; /* "https://HOST:PORT", or "unix:PATH" */
+	const char *const *urls; /* "https://HOST:PORT", or "unix:/PATH" */
 	size_t n;
 	struct rpc_tls *tls; /* borrowed; NULL when all are unix sockets */
 };
@@ -28,6 +28,9 @@ struct etcd_call {
 	rpc_done_fn *done;
 	void *userdata;
 };
+
+/** Is @url one of these? */
+bool etcd_is_endpoint(const char *url);
 
 /** @event borrowed. STATUS_INVALID_ARGUMENT for an invalid endpoint, too many, or an empty list. */
 enum status etcd_client_new(sd_event *event, const struct etcd_endpoints *endpoints, struct etcd_client **ret,

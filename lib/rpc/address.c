@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <string.h>
 
 /* Addresses are written into settings as they are, so a host has no quote and no newline. */
@@ -37,6 +38,17 @@ int rpc_address_parse(const char *text, struct rpc_address *ret)
 		return -EINVAL;
 	ret->port = (uint16_t)port;
 	return 0;
+}
+
+bool rpc_is_numeric_host(const char *host)
+{
+	const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *info = NULL;
+	bool is_one = getaddrinfo(host, NULL, &hints, &info) == 0;
+
+	if (is_one)
+		freeaddrinfo(info);
+	return is_one;
 }
 
 ssize_t rpc_addresses_parse(const char *text, struct rpc_address ret[static RPC_SERVERS_MAX])

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Where servers are: "HOST:PORT" or "[V6ADDRESS]:PORT", and lists of them. Pure. */
+/* Where servers are: "HOST:PORT" or "[V6ADDRESS]:PORT", and lists of them. */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -14,6 +15,10 @@ struct rpc_address {
 
 /** Returns 0 or -EINVAL. */
 int rpc_address_parse(const char *text, struct rpc_address *ret);
+
+/** Is @host an IPv4 or IPv6 address for a listener? The interface of a scope, as in fe80::1%eth0, must exist.
+ */
+bool rpc_is_numeric_host(const char *host);
 
 /** Addresses with commas, and any blanks, between them; at least one. Returns how many, or -EINVAL, also for
  * more than RPC_SERVERS_MAX. */

@@ -5,6 +5,8 @@
 #include "base/credential.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "etcd/client.h"
+#include "rpc/address.h"
 
 enum { LEASE_MIN_S = 2, LEASE_MAX_S = 60 };
 
@@ -34,6 +36,8 @@ static const struct conf_field fields[] = {
 enum status lead_settings_bind(const struct conf *conf, const char *label, json_t *body,
 			       struct lead_settings *settings, struct error *err)
 {
+	struct rpc_address address;
+
 	if (!label || !str_eq(label, "etcd"))
 		return conf_error(conf, body, NULL, err,
 				  "store \"%.64s\": \"etcd\" is wanted; without the block the store is in "
@@ -42,6 +46,15 @@ enum status lead_settings_bind(const struct conf *conf, const char *label, json_
 	TRY(conf_bind(conf, body, fields, ARRAY_SIZE(fields), settings, err));
 	if (settings->endpoints[0][0] == '\0')
 		return conf_error(conf, body, "endpoints", err, "endpoints: at least one is wanted");
+	for (size_t i = 0; i < LEAD_ENDPOINTS_MAX && settings->endpoints[i][0] != '\0'; i++)
+		if (!etcd_is_endpoint(settings->endpoints[i]))
+			return conf_error(conf, body, "endpoints", err,
+					  "endpoints: '%s' is no https://HOST:PORT or unix:/PATH",
+					  settings->endpoints[i]);
+	if (settings->advertise[0] != '\0' && rpc_address_parse(settings->advertise, &address) < 0)
+		return conf_error(conf, body, "advertise", err,
+				  "advertise: '%s' is not an address: HOST:PORT, [V6ADDRESS]:PORT",
+				  settings->advertise);
 	if (!id_is_name(settings->name, sizeof(settings->name) - 1))
 		return conf_error(conf, body, "name", err,
 				  "'%s' is not a server's name (A-Z a-z 0-9 _ and -)", settings->name);

@@ -244,6 +244,47 @@ TEST(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed)
 	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n9"));
 }
 
+TEST(addresses_are_checked_with_their_line)
+{
+	static const struct {
+		const char *text, *says; /* NULL: it is one */
+	} cases[] = {
+		{"listen {\n host = \"10.0.0.5\"\n}\n", NULL},
+		{"listen {\n host = \"::\"\n operators = [\"ann\", \"root\"]\n}\n", NULL},
+		{"listen {\n host = \"claims.example\"\n}\n",
+		 "server.hcl:3: host: 'claims.example' is no IPv4 or IPv6 address"},
+		{"listen {\n port = 5\n host = \"10.0.0.300\"\n}\n",
+		 "server.hcl:4: host: '10.0.0.300' is no"},
+		{"listen {\n host = \"fe80::1%nothing0\"\n}\n",
+		 "server.hcl:3: host: 'fe80::1%nothing0' is no"},
+		{"listen {\n host = \"[::1]\"\n}\n", "server.hcl:3: host: '[::1]' is no"},
+		{"listen {\n host = \"\"\n}\n", "server.hcl:3: host"},
+		{"listen {\n operators = [\"an n\"]\n}\n", "server.hcl:3: operators: 'an n' is no name"},
+		{"store \"etcd\" {\n name = \"s\"\n endpoints = [\"https://h:1\", \"https://[::1]:2\"]\n}\n",
+		 NULL},
+		{"store \"etcd\" {\n name = \"s\"\n endpoints = [\"https://h:1\", \"http://h:1\"]\n}\n",
+		 "server.hcl:4: endpoints: 'http://h:1' is no https://HOST:PORT or unix:/PATH"},
+		{"store \"etcd\" {\n name = \"s\"\n endpoints = [\"https://h\"]\n}\n",
+		 "endpoints: 'https://h' is no"},
+		{"store \"etcd\" {\n name = \"s\"\n endpoints = [\"unix:run/e\"]\n}\n",
+		 "endpoints: 'unix:run/e' is"},
+		{"store \"etcd\" {\n name = \"s\"\n endpoints = [\"unix:/e\"]\n advertise = \"h\"\n}\n",
+		 "server.hcl:5: advertise: 'h' is not an address"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[512];
+		struct config config;
+		struct error err;
+
+		(void)snprintf(text, sizeof(text), "cluster = \"c\"\n%s", cases[i].text);
+		if (!cases[i].says)
+			assert_ok(load(text, &config, &err));
+		else
+			assert_error(load(text, &config, &err), STATUS_INVALID_ARGUMENT, err, cases[i].says);
+	}
+}
+
 #define ON_ETCD "cluster = \"c\"\nstore \"etcd\" {\nendpoints = [\"unix:/run/e\"]\nname = \"s1\"\n"
 
 TEST(a_store_in_etcd_has_endpoints_and_a_name)
