@@ -60,6 +60,7 @@ static enum status prepare_folder(const char *into, struct enrolled *ret, struct
 	    str_format(ret->begun, sizeof(ret->begun), "%s/enroll.key", folder) < 0 ||
 	    str_format(ret->ticket, sizeof(ret->ticket), "%s/ticket.pub", folder) < 0 ||
 	    str_format(ret->cli, sizeof(ret->cli), "%s/cli.env", into) < 0 ||
+	    str_format(ret->policy, sizeof(ret->policy), "%s/mounthelper.policy", into) < 0 ||
 	    str_format(ret->config, sizeof(ret->config), "%s/agent.hcl", into) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--into: the path is too long");
 	if (!zeros)
@@ -164,8 +165,12 @@ void enroll_print(const struct enrolled *enrolled)
 		(void)printf(
 			"%s exists and is kept; it needs: tls { ca = \"%s\" cert = \"%s\" key = \"%s\" }\n",
 			enrolled->config, enrolled->ca, enrolled->certificate, enrolled->certificate);
+	if (access(enrolled->policy, F_OK) == 0) {
+		(void)printf(
+			"%s exists and is kept; it needs: ticket_key = %s; then: holdfast policy apply\n",
+			enrolled->policy, enrolled->ticket_key);
+		return;
+	}
 	(void)printf("for the mount helper's policy: ticket_key = %s\n", enrolled->ticket_key);
-	(void)printf(
-		"a new policy: holdfast policy init >/etc/holdfast/mounthelper.policy && holdfast policy "
-		"apply\n");
+	(void)printf("a new policy: holdfast policy init >%s && holdfast policy apply\n", enrolled->policy);
 }

@@ -101,6 +101,47 @@ CASE(a_node_enrols_into_a_folder)
 	assert_true(exists(f, "etc/cli.env"));
 }
 
+/* Returns the printed lines; the caller frees them. */
+static char *printed(const struct fixture *f, const struct enrolled *enrolled)
+{
+	int saved = dup(STDOUT_FILENO), fd;
+	char path[PATH_MAX], *text = NULL;
+
+	(void)fflush(stdout);
+	fd = open(in(f, "printed", path), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(saved >= 0 && fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
+	enroll_print(enrolled);
+	(void)fflush(stdout);
+	assert_true(dup2(saved, STDOUT_FILENO) >= 0);
+	(void)close(saved);
+	(void)close(fd);
+	assert_int_equal(file_read(path, 8192, &text, NULL), 0);
+	return text;
+}
+
+CASE(a_node_that_enrols_again_keeps_its_policy)
+{
+	cleanup_free char *first = NULL, *again = NULL;
+	char path[PATH_MAX], kept[2 * PATH_MAX];
+	struct enrolled enrolled;
+
+	enroll_n9(f, &enrolled);
+	(void)in(f, "etc/mounthelper.policy", path);
+	first = printed(f, &enrolled);
+	(void)str_format(kept, sizeof(kept),
+			 "a new policy: holdfast policy init >%s && holdfast policy apply\n", path);
+	assert_non_null(strstr(first, kept));
+	assert_int_equal(file_write_atomic(path, 0644, "", 0), 0);
+	enroll_n9(f, &enrolled);
+	again = printed(f, &enrolled);
+	(void)str_format(kept, sizeof(kept),
+			 "%s exists and is kept; it needs: ticket_key = %s; then: holdfast "
+			 "policy apply\n",
+			 path, enrolled.ticket_key);
+	assert_non_null(strstr(again, kept));
+	assert_null(strstr(again, "policy init"));
+}
+
 /* Whoever is between has another CA: the token does not reach them. */
 CASE(a_server_of_another_ca_gets_neither_token_nor_request)
 {
