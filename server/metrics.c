@@ -400,12 +400,13 @@ static void print_store(struct server *server, struct strbuf *to)
 		   (uint64_t)server->disk->level);
 	scrape_one(to, "disk_free_bytes", "gauge", "Free on the disk of the store, without the reserve.",
 		   server->disk->free_bytes);
-	scrape_one(
-		to, "backup_timestamp_seconds", "gauge",
-		"When the last backup that was read to its end was begun, in seconds since 1970; 0: never.",
-		(uint64_t)backup_last_ms(server) / MSEC_PER_SEC);
+	scrape_one(to, "backup_timestamp_seconds", "gauge",
+		   "When the last backup that was read to its end was begun, in seconds since 1970; 0: "
+		   "never, or the clock was ahead.",
+		   (uint64_t)backup_last_ms(server) / MSEC_PER_SEC);
 	scrape_one(to, "backup_kit_timestamp_seconds", "gauge",
-		   "When the last kit that was read to its end was begun, in seconds since 1970; 0: never.",
+		   "When the last kit that was read to its end was begun, in seconds since 1970; 0: never, "
+		   "or the clock was ahead.",
 		   (uint64_t)backup_last_kit_ms(server) / MSEC_PER_SEC);
 	scrape_one(to, "store_mark_broken", "gauge", "1: a mark of the store cannot be written.",
 		   stats.mark_errno != 0);

@@ -214,7 +214,9 @@ static bool is_old(const char *what, const char *command, int64_t last_ms, char 
 	if (clock_realtime_ms() - last_ms <= (int64_t)BACKUP_OLD_DAYS * DAYS_MS)
 		return false;
 	if (last_ms == 0)
-		(void)str_format(ret, WARNING_SIZE, "no %s was ever read to its end: %s", what, command);
+		(void)str_format(ret, WARNING_SIZE,
+				 "no %s was ever read to its end, or only while the clock was ahead: %s",
+				 what, command);
 	else
 		(void)str_format(ret, WARNING_SIZE, "the last %s that was read to its end is of %s: %s", what,
 				 clock_format(last_ms, text), command);

@@ -27,6 +27,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { AHEAD_MS = 5 * 60 * 1000 }; /* the clocks of several servers differ a little */
+
 static const char what_begin[] = "Operator.BeginBackup";
 
 struct backup {
@@ -257,18 +259,24 @@ static enum status read_chunk(const struct backup *backup, uint64_t offset, uint
 	return STATUS_OK;
 }
 
+/* A backup of the future would count as new until then, however long ago it was made. */
+static int64_t unless_ahead(int64_t begun_ms)
+{
+	return begun_ms > clock_realtime_ms() + AHEAD_MS ? 0 : begun_ms;
+}
+
 int64_t backup_last_ms(struct server *server)
 {
 	const Holdfast__V1__LastBackup *last = records_get(&server->state.records, KEY_LAST_BACKUP);
 
-	return last ? last->begun_at_ms : 0;
+	return last ? unless_ahead(last->begun_at_ms) : 0;
 }
 
 int64_t backup_last_kit_ms(struct server *server)
 {
 	const Holdfast__V1__LastBackup *last = records_get(&server->state.records, KEY_LAST_BACKUP);
 
-	return last ? last->kit_begun_at_ms : 0;
+	return last ? unless_ahead(last->kit_begun_at_ms) : 0;
 }
 
 /* Notes a backup that was read to its end. The call does not wait for it: a full disk must not fail a backup
@@ -276,11 +284,12 @@ int64_t backup_last_kit_ms(struct server *server)
 static void note_read(struct server *server, const struct backup *backup)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__LastBackup *before = records_get(&server->state.records, KEY_LAST_BACKUP);
 	Holdfast__V1__LastBackup last = HOLDFAST__V1__LAST_BACKUP__INIT;
 	struct error err;
 
 	last.begun_at_ms = backup->begun_ms;
-	last.kit_begun_at_ms = backup->is_kit ? backup->begun_ms : backup_last_kit_ms(server);
+	last.kit_begun_at_ms = backup->is_kit ? backup->begun_ms : before ? before->kit_begun_at_ms : 0;
 	change_put_record(&change, KEY_LAST_BACKUP, &last.base);
 	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "backup", .err = &err},

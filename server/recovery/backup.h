@@ -18,7 +18,8 @@ enum {
 rpc_unary_fn backup_handle_begin;
 rpc_unary_fn backup_handle_read;
 
-/** Returns the start of the last backup of this store that was read to its end; 0: no such backup. */
+/** Returns the start of the last backup of this store that was read to its end; 0: no such backup, or the
+ * clock was ahead then, so that its age is unknown. */
 int64_t backup_last_ms(struct server *server);
 
 /** The same of kits, which are backups, too. */

@@ -241,6 +241,30 @@ CLUSTER_TEST(a_backup_counts_as_made_once_it_was_read_to_its_end)
 	free(copy.bytes);
 }
 
+/* A month later its age is that of a new one. */
+CLUSTER_TEST(a_backup_of_a_clock_that_was_ahead_silences_no_alarm)
+{
+	const int64_t minute_ms = 60 * 1000, month_ms = INT64_C(30) * 24 * 60 * minute_ms;
+	struct copy copy;
+
+	unit_clock_step(month_ms);
+	take_copy(f, &copy);
+	settle(f);
+	free(copy.bytes);
+	expect_warning_events(f, "backup", 0, 0);
+	unit_clock_step(-3 * minute_ms);
+	assert_int_not_equal(metric_of(f, "backup_timestamp_seconds"), 0);
+	unit_clock_step(3 * minute_ms - month_ms); /* it is set right */
+	assert_int_equal(metric_of(f, "backup_timestamp_seconds"), 0);
+	expect_warning_events(f, "backup", 1, 0);
+	assert_int_equal(n_events(f, "warning backup", "Server.Warn", "or only while the clock was ahead"),
+			 1);
+	take_copy(f, &copy);
+	settle(f);
+	free(copy.bytes);
+	expect_warning_events(f, "backup", 1, 1);
+}
+
 CLUSTER_TEST(one_backup_is_made_at_a_time)
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
