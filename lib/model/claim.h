@@ -32,7 +32,7 @@ enum {
 	EXTERNAL_NODE_ID_MAX = 256,
 	UUID_TEXT_SIZE = 37,
 	EVIDENCE_DETAIL_MAX = 255,
-	LAST_ERROR_MAX = 431,
+	LAST_ERROR_MAX = 415,
 	/* both fit into the evidence's detail, with the text between them */
 	PLUGIN_WAIVER_MAX = 150,
 	KERNEL_WORDS_MAX = 95,

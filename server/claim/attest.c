@@ -152,7 +152,8 @@ static bool is_meant(const struct word *word, const struct claim_entry *entry, b
 static enum status check_volume(const struct word *word, const struct volume_entry *volume, bool about_node,
 				size_t *ret_n, struct error *err)
 {
-	enum status status = attest_check_plugin(word->server, &volume->volume, err);
+	enum status status =
+		attest_check_plugin(word->server, &volume->volume, volume->volume.plugin_id, err);
 	const struct claim_entry *entry;
 	size_t n = 0;
 
@@ -160,6 +161,9 @@ static enum status check_volume(const struct word *word, const struct volume_ent
 		if (!is_meant(word, entry, about_node))
 			continue;
 		n++;
+		if (status == STATUS_OK) /* it may be on other storage */
+			status = attest_check_plugin(word->server, &volume->volume, entry->claim.plugin_id,
+						     err);
 		if (status == STATUS_OK && about_node)
 			status = check_node_part(word, &entry->claim, err);
 	}

@@ -285,15 +285,16 @@ enum status attest_detail(struct server *server, const struct rpc_call *call, co
 	return STATUS_OK;
 }
 
-enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err)
+enum status attest_check_plugin(const struct server *server, const struct volume *volume,
+				const char *plugin_id, struct error *err)
 {
 	for (size_t i = 0; i < CONFIG_FORBIDDEN_MAX && server->config.attest_forbidden[i][0] != '\0'; i++)
-		if (str_eq(server->config.attest_forbidden[i], volume->plugin_id))
+		if (str_eq(server->config.attest_forbidden[i], plugin_id))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "volume %s/%s: the server's attest_forbidden_plugins allows no "
 					 "attestation for plugin %s; it needs the node's receipt, a new boot "
 					 "of it or a fence at the storage",
-					 volume->namespace, volume->id, volume->plugin_id);
+					 volume->namespace, volume->id, plugin_id);
 	return STATUS_OK;
 }
 
@@ -339,7 +340,8 @@ bool attest_apply(struct server *server, struct claim_entry *entry, change_done_
 	    (entry->claim.state < CLAIM_UNPUBLISHING && claims_may_run(server, &entry->claim)))
 		return false;
 	record = attest_record_valid(server, entry);
-	if (!record || attest_check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)
+	if (!record ||
+	    attest_check_plugin(server, &entry->volume->volume, entry->claim.plugin_id, NULL) != STATUS_OK)
 		return false;
 	str_copy_text(detail, sizeof(detail), record->reason);
 	if (attest_free_claim(&said, freed, entry, &err) == STATUS_OK)

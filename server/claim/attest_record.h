@@ -24,8 +24,10 @@ enum {
 enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
 			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err);
 
-/** STATUS_FAILED_PRECONDITION: attestations are not accepted for this volume's plugin. */
-enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err);
+/** STATUS_FAILED_PRECONDITION: attestations are not accepted for @plugin_id, which has @volume, or a claim of
+ * that name. */
+enum status attest_check_plugin(const struct server *server, const struct volume *volume,
+				const char *plugin_id, struct error *err);
 
 struct attest_record_facts {
 	const struct rpc_call *call;

@@ -115,6 +115,9 @@ struct volume_entry *claims_storage(const struct claim_entry *entry)
 	struct volume_entry *other;
 	struct storage_id id;
 
+	/* a claim that is only believed counts, too, though the provider is not asked about it */
+	if (external_id[0] == '\0' && !entry->claim.storage_digest)
+		external_id = entry->claim.external_id;
 	if (str_eq(entry->claim.plugin_id, PLUGIN_NATIVE) ||
 	    (str_eq(external_id, entry->volume->volume.external_id) &&
 	     str_eq(entry->claim.plugin_id, entry->volume->volume.plugin_id)))

@@ -49,6 +49,12 @@ static bool is_held(const struct claim_entry *entry, const struct volume_entry *
 	       entry->claim.state <= CLAIM_UNPUBLISHING;
 }
 
+/* Has it an attachment that the provider can be asked to take? */
+static bool is_callable(struct server *server, const struct claim *claim)
+{
+	return plugin_args_external_id(&server->state, claim)[0] != '\0';
+}
+
 static bool can_detach(struct server *server, const char *plugin_id)
 {
 	struct plugin_entry *plugin = state_plugin(&server->state, plugin_id);
@@ -207,8 +213,10 @@ static enum status check_claims(struct server *server, const struct rpc_call *ca
 	if (verdict != FENCE_POSSIBLE)
 		return refuse(server, call, verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
 	TRY(check_others(server, call, volume, claims, n, err));
+	for (index = 0; index + 1 < n && !is_callable(server, claims[index].claim);)
+		index++;
 	/* to CSI, no node means all nodes */
-	if (!plugin_detach_args(&server->state, claims[0].claim, &args))
+	if (!plugin_detach_args(&server->state, claims[index].claim, &args))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "how the provider of plugin %s calls node %s is not known, so it cannot be "
 				 "cut off from just volume %s",
@@ -327,7 +335,7 @@ static bool find_other_name(struct server *server, struct fence *fence)
 		return false;
 	LIST_FOREACH (entry, &node->claims, of_node) {
 		if (!is_held(entry, volume) || !entry->claim.fence_asked ||
-		    entry->claim.attach == ATTACH_NONE)
+		    entry->claim.attach == ATTACH_NONE || !is_callable(server, &entry->claim))
 			continue;
 		(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);
 		return true;
@@ -462,7 +470,8 @@ enum status fence_volume(struct server *server, struct rpc_call *call, struct no
 	LIST_FOREACH (entry, &node->claims, of_node) { /* no claim leaves the list by that */
 		if (status != STATUS_OK || !is_held(entry, volume))
 			continue;
-		(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);
+		if (fence->claim_id[0] == '\0' || is_callable(server, &entry->claim))
+			(void)str_copy(fence->claim_id, sizeof(fence->claim_id), entry->id);
 		status = note_one(server, fence, entry, entry->volume == named || entry->volume == volume,
 				  err);
 		named = entry->volume;

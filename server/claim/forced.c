@@ -55,6 +55,7 @@ static enum status check_claims(struct server *server, const struct node_entry *
 					 "alloc stop %s",
 					 entry->claim.allocation_id, node->id, volume->id,
 					 entry->claim.allocation_id);
+		TRY(attest_check_plugin(server, &volume->volume, entry->claim.plugin_id, err));
 		n++;
 		has_failed = has_failed || (entry->claim.attempts > 0 && entry->claim.sent_to_node);
 	}
@@ -87,7 +88,7 @@ static enum status forced_check(struct server *server, const struct node_entry *
 				 "write: holdfast volume detach %s %s%s%s --attest REASON",
 				 node->id, volume->id, volume->volume.plugin_id, volume->id, node->id,
 				 NAMESPACE_OPTION(volume->namespace));
-	TRY(attest_check_plugin(server, &volume->volume, err));
+	TRY(attest_check_plugin(server, &volume->volume, volume->volume.plugin_id, err));
 	return check_claims(server, node, volume, err);
 }
 

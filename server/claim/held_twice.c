@@ -72,7 +72,7 @@ static bool may_be_freed(const struct volume_entry *volume)
 	for (; other; other = at = storage_next_other(volume, at))
 		if (other->n_was_freed > 0)
 			return true;
-	return !LIST_EMPTY(&volume->state->unmatched);
+	return !RB_EMPTY(&volume->state->unmatched);
 }
 
 enum status held_twice_check(const struct volume_entry *volume, struct error *err)
@@ -105,16 +105,16 @@ static bool is_rival(const struct claim_entry *entry, const struct claim_entry *
 	       !claim_is_of_other_context(&own->claim, &entry->volume->volume);
 }
 
-/* The next rival of @own behind @at (NULL: the first), on the storage of its volume or that of @storage,
- * which it is on. */
-static struct claim_entry *next_rival(const struct claim_entry *own, const struct volume_entry *storage,
-				      const struct claim_entry *at)
+typedef struct claim_entry *walk_fn(const struct volume_entry *volume, const struct claim_entry *at);
+
+/* The next rival of @own behind @at (NULL: the first) of those that @walk finds for @volume. */
+static struct claim_entry *next_rival(const struct claim_entry *own, walk_fn *walk,
+				      const struct volume_entry *volume, const struct claim_entry *at)
 {
 	struct claim_entry *entry;
 
 	do
-		at = entry = storage == own->volume ? storage_next_claim(storage, at)
-						    : storage_next_attached(storage, at);
+		at = entry = walk(volume, at);
 	while (entry && !is_rival(entry, own));
 	return entry;
 }
@@ -124,22 +124,22 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 	const struct volume_entry *storage;
 	struct claim_entry *rival;
 
-	if (own->n_rivals == 0 && storage_is_alone(own->volume) && LIST_EMPTY(&own->volume->state->unmatched))
+	if (own->n_rivals == 0 && storage_is_alone(own->volume) && RB_EMPTY(&own->volume->state->unmatched))
 		return NULL;
-	rival = next_rival(own, own->volume, NULL);
+	rival = next_rival(own, storage_next_claim, own->volume, NULL);
 	if (rival)
 		return rival;
 	storage = claims_storage(own);
-	return storage != own->volume ? next_rival(own, storage, NULL) : NULL;
+	return storage != own->volume ? next_rival(own, storage_next_attached, storage, NULL) : NULL;
 }
 
 /* Rivals of the same name are counted by the state. @is_first: no rival was paired with it. */
-static void pair_on(struct claim_entry *own, struct volume_entry *volume, bool is_first)
+static void pair_on(struct claim_entry *own, walk_fn *walk, struct volume_entry *volume, bool is_first)
 {
 	struct claim_entry *rival = NULL;
 	int n = 0;
 
-	while (n < PAIRS_MAX && (rival = next_rival(own, volume, rival))) {
+	while (n < PAIRS_MAX && (rival = next_rival(own, walk, volume, rival))) {
 		if (rival->volume == own->volume ||
 		    (!is_first && rival->claim.adopted && strcmp(rival->id, own->id) < 0))
 			continue;
@@ -154,9 +154,9 @@ static void pair(struct claim_entry *own, bool is_first)
 {
 	struct volume_entry *storage = claims_storage(own);
 
-	pair_on(own, own->volume, is_first);
+	pair_on(own, storage_next_by_others, own->volume, is_first);
 	if (storage != own->volume)
-		pair_on(own, storage, is_first);
+		pair_on(own, storage_next_attached, storage, is_first);
 }
 
 void held_twice_pair(struct claim_entry *own)

@@ -50,6 +50,13 @@ const Holdfast__V1__VolumeSecrets *plugin_args_node_secrets(struct state *state,
 		       : NULL;
 }
 
+/* A detach takes an id in any context. */
+static bool is_on_id(const struct claim *claim, const struct volume *volume)
+{
+	return claim_is_on_storage(claim, volume) || (str_eq(claim->plugin_id, volume->plugin_id) &&
+						      str_eq(claim->external_id, volume->external_id));
+}
+
 const char *plugin_args_external_id(struct state *state, const struct claim *claim)
 {
 	const struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
@@ -60,8 +67,7 @@ const char *plugin_args_external_id(struct state *state, const struct claim *cla
 	if (claim->storage_digest && !str_eq(source, claim->external_id))
 		return "";
 	if (claim->adopted && !claim->storage_proven)
-		return volume && claim_is_on_storage(claim, &volume->volume) ? volume->volume.external_id
-									     : "";
+		return volume && is_on_id(claim, &volume->volume) ? volume->volume.external_id : "";
 	return claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id;
 }
 

@@ -821,18 +821,47 @@ static bool is_matched(const struct claim *claim, const struct volume *volume)
 	       (claim_is_on_storage(claim, volume) || names_no_part(claim, volume));
 }
 
+static int compare_unmatched(const struct claim_entry *a, const struct claim_entry *b)
+{
+	int c = strcmp(a->claim.plugin_id, b->claim.plugin_id);
+
+	if (c == 0)
+		c = strcmp(a->claim.external_id, b->claim.external_id);
+	return c != 0 ? c : strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(unmatched_tree, claim_entry, of_unmatched, compare_unmatched)
+
+struct claim_entry *state_unmatched_from(struct state *state, const char *plugin_id, const char *external_id)
+{
+	struct claim_entry key;
+
+	key.id = "";
+	(void)str_copy(key.claim.plugin_id, sizeof(key.claim.plugin_id), plugin_id);
+	(void)str_copy(key.claim.external_id, sizeof(key.claim.external_id), external_id);
+	return RB_NFIND(unmatched_tree, &state->unmatched, &key);
+}
+
+struct claim_entry *state_unmatched_next(const struct claim_entry *entry)
+{
+	return RB_NEXT(unmatched_tree, NULL, (struct claim_entry *)(uintptr_t)entry);
+}
+
+/* Before the claim changes: the tree is by its ids. */
+static void unlist_unmatched(struct state *state, struct claim_entry *entry)
+{
+	if (entry->is_unmatched)
+		RB_REMOVE(unmatched_tree, &state->unmatched, entry);
+	entry->is_unmatched = false;
+}
+
 static void list_unmatched(struct state *state, struct claim_entry *entry)
 {
-	bool is_unmatched =
+	unlist_unmatched(state, entry);
+	entry->is_unmatched =
 		claim_is_live(&entry->claim) && !is_matched(&entry->claim, &entry->volume->volume);
-
-	if (is_unmatched == entry->is_unmatched)
-		return;
-	entry->is_unmatched = is_unmatched;
-	if (is_unmatched)
-		LIST_INSERT_HEAD(&state->unmatched, entry, of_unmatched);
-	else
-		LIST_REMOVE(entry, of_unmatched);
+	if (entry->is_unmatched)
+		RB_INSERT(unmatched_tree, &state->unmatched, entry);
 }
 
 /* Compares what claim_is_on_storage() does: most changes of a volume are others. */
@@ -1102,7 +1131,7 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 {
 	struct claim_entry *entry = state_claim(state, claim->id);
 	struct alloc_entry *alloc;
-	bool was_live;
+	bool was_live, was_unmatched;
 
 	if (!entry)
 		return insert_claim(state, claim, err);
@@ -1116,8 +1145,10 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_held_twice(state, entry, claim, 1);
 	alloc = state_alloc_of(state, claim);
 	uncount_expired(alloc, &entry->claim, claim);
+	was_unmatched = entry->is_unmatched;
+	unlist_unmatched(state, entry);
 	entry->claim = *claim;
-	if (!was_live || !claim_is_live(claim) || claim->adopted) /* else its storage is the same */
+	if (was_unmatched || !was_live || claim->adopted) /* else its storage is the same */
 		list_unmatched(state, entry);
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	if (claim->state >= CLAIM_NODE_DETACHED)
@@ -1154,8 +1185,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	if (state->last_claim == entry)
 		state->last_claim = NULL;
 	RB_REMOVE(claim_tree, &state->claims, entry);
-	if (entry->is_unmatched)
-		LIST_REMOVE(entry, of_unmatched);
+	unlist_unmatched(state, entry);
 	LIST_REMOVE(entry, of_volume);
 	LIST_REMOVE(entry, of_node);
 	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
@@ -1556,7 +1586,7 @@ void state_init(struct state *state)
 	records_init(&state->records, &state->namespaces);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
-	LIST_INIT(&state->unmatched);
+	RB_INIT(&state->unmatched);
 	LIST_INIT(&state->rival_pairs);
 	TAILQ_INIT(&state->absent);
 }

@@ -42,6 +42,7 @@ enum {
 
 LIST_HEAD(instance_list, instance_entry);
 RB_HEAD(plugin_volume_tree, volume_entry);
+RB_HEAD(unmatched_tree, claim_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
 RB_HEAD(provider_id_tree, instance_entry);
@@ -72,8 +73,8 @@ struct claim_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct claim claim;
 	RB_ENTRY(claim_entry) by_id;
-	LIST_ENTRY(claim_entry) of_volume;    /* of the volume's list, newest first */
-	LIST_ENTRY(claim_entry) of_unmatched; /* if it is_unmatched */
+	LIST_ENTRY(claim_entry) of_volume;  /* of the volume's list, newest first */
+	RB_ENTRY(claim_entry) of_unmatched; /* if it is_unmatched */
 	LIST_ENTRY(claim_entry) of_alloc;
 	LIST_ENTRY(claim_entry) of_node;
 	struct volume_entry *volume; /* never NULL: a volume with claims cannot be deregistered */
@@ -85,7 +86,7 @@ struct claim_entry {
 	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was ordered to stop
 			     */
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
-	bool is_unmatched;    /* it is in the list of those, see storage_next_unmatched() */
+	bool is_unmatched;    /* it is in the tree of those, see storage_next_unmatched() */
 	bool is_recalled;     /* it is in the list of those, see freed.h */
 	LIST_ENTRY(claim_entry) of_recalled;
 	uint64_t reported_by;	   /* serial of the session whose report named it */
@@ -346,7 +347,7 @@ struct state {
 	struct node_list unreported;
 	size_t n_unreported;
 	struct claim_list recalled;
-	struct claim_list unmatched; /* see storage_next_unmatched() */
+	struct unmatched_tree unmatched; /* see storage_next_unmatched() */
 	LIST_HEAD(, rival_pair) rival_pairs;
 	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
@@ -411,6 +412,11 @@ void state_set_session(struct state *state, struct node_entry *node, struct sess
 /** For node/down.c: the node disconnected last of all; or leaves the list. A repeat changes nothing. */
 void state_list_absent(struct state *state, struct node_entry *node);
 void state_unlist_absent(struct state *state, struct node_entry *node);
+
+/** The first unmatched claim whose plugin and external id are these or behind them, and the next one; NULL
+ * behind the last. */
+struct claim_entry *state_unmatched_from(struct state *state, const char *plugin_id, const char *external_id);
+struct claim_entry *state_unmatched_next(const struct claim_entry *entry);
 
 /** For held_twice.c: counts the two claims as a rival_pair, until one ends. False when memory is short. */
 bool state_pair_rivals(struct state *state, struct claim_entry *one, struct claim_entry *other);

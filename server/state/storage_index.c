@@ -2,6 +2,7 @@
 /* The other volumes of a storage, and the claims of all of them. */
 #include "state/storage_index.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 static struct volume_entry *next_other(const struct volume_entry *volume, const struct storage_id *id,
@@ -20,11 +21,14 @@ struct volume_entry *storage_next_other(const struct volume_entry *volume, struc
 	return next_other(volume, &volume->storage, at);
 }
 
+#define NOTHING "\n" /* which no id is */
+
 /* A volume, and the digests of tickets for its storage: with its context, and without. */
 struct wanted {
 	const struct volume *volume;
 	char source[2][VOLUME_SOURCE_HEX_SIZE];
-	bool is_part; /* of what its provider's id names */
+	const char *keys[3]; /* external ids of the claims that may name it, each once */
+	bool is_part;	     /* of what its provider's id names */
 };
 
 static void make_wanted(const struct volume *volume, const struct storage_id *id, struct wanted *ret)
@@ -37,6 +41,9 @@ static void make_wanted(const struct volume *volume, const struct storage_id *id
 	without.context_digest[0] = '\0';
 	volume_source_hex(volume, ret->source[0]);
 	volume_source_hex(&without, ret->source[1]);
+	ret->keys[0] = ret->source[0];
+	ret->keys[1] = str_eq(ret->source[0], ret->source[1]) ? NOTHING : ret->source[1];
+	ret->keys[2] = volume->type == VOLUME_CSI ? volume->external_id : NOTHING;
 }
 
 static bool is_named(const struct claim *claim, const struct wanted *wanted)
@@ -51,17 +58,37 @@ static bool is_named(const struct claim *claim, const struct wanted *wanted)
 		!(wanted->is_part && claim_is_of_other_context(claim, volume)));
 }
 
+/* The next claim with the external id @key behind @at (NULL: the first one) that names the storage. */
+static struct claim_entry *next_of_key(struct state *state, const struct wanted *wanted, const char *key,
+				       const struct claim_entry *at)
+{
+	const char *plugin_id = wanted->volume->plugin_id;
+	struct claim_entry *claim =
+		at ? state_unmatched_next(at) : state_unmatched_from(state, plugin_id, key);
+
+	while (claim && str_eq(claim->claim.plugin_id, plugin_id) && str_eq(claim->claim.external_id, key)) {
+		if (is_named(&claim->claim, wanted))
+			return claim;
+		claim = state_unmatched_next(claim);
+	}
+	return NULL;
+}
+
 struct claim_entry *storage_next_unmatched(struct state *state, const struct volume *volume,
 					   const struct storage_id *id, const struct claim_entry *at)
 {
-	struct claim_entry *claim = at ? LIST_NEXT(at, of_unmatched) : LIST_FIRST(&state->unmatched);
+	struct claim_entry *claim = NULL;
 	struct wanted wanted;
 
-	if (!claim || !id->is_known)
+	if (RB_EMPTY(&state->unmatched) || !id->is_known)
 		return NULL;
 	make_wanted(volume, id, &wanted);
-	while (claim && !is_named(&claim->claim, &wanted))
-		claim = LIST_NEXT(claim, of_unmatched);
+	for (size_t i = 0; !claim && i < ARRAY_SIZE(wanted.keys); i++) {
+		if (at && !str_eq(at->claim.external_id, wanted.keys[i]))
+			continue;
+		claim = next_of_key(state, &wanted, wanted.keys[i], at);
+		at = NULL;
+	}
 	return claim;
 }
 
@@ -131,13 +158,29 @@ static struct claim_entry *next_claim(const struct volume_entry *volume, const s
 	return claim ? claim : next_unmatched(volume, id, NULL);
 }
 
-struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at)
+/* @claim or the next one that is not surely on another part. */
+static struct claim_entry *skip_other_parts(const struct volume_entry *volume, struct claim_entry *claim)
 {
-	struct claim_entry *claim = next_claim(volume, &volume->storage, at);
-
 	while (claim && is_other_part(volume, &volume->storage, claim))
 		claim = next_claim(volume, &volume->storage, claim);
 	return claim;
+}
+
+struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at)
+{
+	return skip_other_parts(volume, next_claim(volume, &volume->storage, at));
+}
+
+struct claim_entry *storage_next_by_others(const struct volume_entry *volume, const struct claim_entry *at)
+{
+	struct claim_entry *claim = at ? next_claim(volume, &volume->storage, at) : NULL;
+	struct volume_entry *other = NULL;
+
+	while (!at && !claim && (other = storage_next_other(volume, other)))
+		claim = LIST_FIRST(&other->claims);
+	if (!at && !claim)
+		claim = next_unmatched(volume, &volume->storage, NULL);
+	return skip_other_parts(volume, claim);
 }
 
 struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at)

@@ -15,13 +15,16 @@ size_t storage_n_live(const struct volume_entry *volume);
 /** An unmatched claim is live, and on another storage than its volume has, or its volume is known only from a
  * report: only nodes' reports make them. Returns the one behind @at (NULL: the first one) that names the
  * storage of @volume, which is @id, by its id or the digest of a ticket. Without a context that is all that
- * its id names. Costs the number of unmatched claims. */
+ * its id names. */
 struct claim_entry *storage_next_unmatched(struct state *state, const struct volume *volume,
 					   const struct storage_id *id, const struct claim_entry *at);
 
 /** The claim behind @at (NULL: the first one) of @volume, then of the others of its storage, then the
  * unmatched ones that name it. */
 struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at);
+
+/** The same without the claims of the name @volume. */
+struct claim_entry *storage_next_by_others(const struct volume_entry *volume, const struct claim_entry *at);
 
 /** The same over all volumes that have one id at the provider, in any context: it attaches and detaches
  * them as one. */

@@ -67,21 +67,53 @@ static void explain_token(const struct error *from, struct error *ret)
 		(void)error_prefix(ret, "next_token: the provider no longer knows it; begin without it");
 }
 
-/* Those that the caller may see, of one page; the messages are borrowed. */
+/* The order is by ids; equal ones keep their order. */
+static int compare_places(const void *a, const void *b)
+{
+	Holdfast__V1__ExternalVolume *const *one = *(Holdfast__V1__ExternalVolume *const *const *)a;
+	Holdfast__V1__ExternalVolume *const *other = *(Holdfast__V1__ExternalVolume *const *const *)b;
+	int c = strcmp((*one)->external_id, (*other)->external_id);
+
+	return c != 0 ? c : (one > other) - (one < other);
+}
+
+/* Owned by the caller; NULL when memory is short. */
+static Holdfast__V1__ExternalVolume ***sort_ids(const Holdfast__V1__ControllerListVolumesResponse *list)
+{
+	Holdfast__V1__ExternalVolume ***ret = calloc(list->n_volumes + 1, sizeof(*ret));
+
+	for (size_t i = 0; ret && i < list->n_volumes; i++)
+		ret[i] = &list->volumes[i];
+	if (ret)
+		qsort(ret, list->n_volumes, sizeof(*ret), compare_places);
+	return ret;
+}
+
+/* Is it the first of its id? Each look at an id costs a walk over all volumes that have it, and a plugin may
+ * list one again and again. */
+static bool is_first(Holdfast__V1__ExternalVolume ***sorted, size_t n, Holdfast__V1__ExternalVolume **volume)
+{
+	Holdfast__V1__ExternalVolume ***found = bsearch(&volume, sorted, n, sizeof(*sorted), compare_places);
+
+	return found == sorted || !str_eq((*found[-1])->external_id, (*volume)->external_id);
+}
+
+/* Those that the caller may see, of one page, each once; the messages are borrowed. */
 static Holdfast__V1__ExternalVolume **visible_volumes(struct server *server, const struct listing *listing,
 						      const Holdfast__V1__ControllerListVolumesResponse *list,
 						      size_t *ret_n)
 {
-	Holdfast__V1__ExternalVolume **ret = calloc(list->n_volumes + 1, sizeof(void *));
-
+	cleanup_free Holdfast__V1__ExternalVolume **ret = calloc(list->n_volumes + 1, sizeof(void *));
+	cleanup_free Holdfast__V1__ExternalVolume ***sorted = sort_ids(list);
 	struct identity_sight sight;
 
 	identity_sight_init(server, listing->call, &sight);
 	*ret_n = 0;
-	for (size_t i = 0; ret && i < list->n_volumes && i < listing->max; i++)
-		if (identity_sees_volume(server, &sight, listing->plugin_id, list->volumes[i]->external_id))
+	for (size_t i = 0; ret && sorted && i < list->n_volumes && i < listing->max; i++)
+		if (is_first(sorted, list->n_volumes, &list->volumes[i]) &&
+		    identity_sees_volume(server, &sight, listing->plugin_id, list->volumes[i]->external_id))
 			ret[(*ret_n)++] = list->volumes[i];
-	return ret;
+	return sorted ? TAKE_PTR(ret) : NULL;
 }
 
 static void on_volumes_listed(struct server *server, const Holdfast__V1__PluginReply *reply,

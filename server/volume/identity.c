@@ -6,14 +6,13 @@
 
 #include "access/access.h"
 #include "access/foreign.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "state/storage_index.h"
 #include "volume/store.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { SOURCE_NAMESPACES_MAX = 64 };
 
 static bool may(struct server *server, const struct rpc_call *call, enum access_right right,
 		const char *namespace)
@@ -44,11 +43,14 @@ static bool is_itself(const struct volume_entry *entry, const struct volume *vol
 static enum status check_adopt(struct server *server, const struct rpc_call *call, const char *namespace,
 			       const char *owner, const char *field, struct error *err)
 {
-	enum status status = access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err);
+	enum status status =
+		call ? access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err)
+		     : error_set(err, STATUS_PERMISSION_DENIED, 0, "the server itself has no right to it");
 
 	if (status != STATUS_OK) {
-		(void)error_prefix(err, "%s: no volume or snapshot of namespace %s has this id", field,
-				   namespace);
+		if (err)
+			(void)error_prefix(err, "%s: no volume or snapshot of namespace %s has this id",
+					   field, namespace);
 		return status;
 	}
 	if (!owner || may(server, call, ACCESS_VOLUME_ADOPT, owner))
@@ -178,7 +180,9 @@ static struct volume_entry *find_reported(struct server *server, const struct vo
 	while ((claim = storage_next_unmatched(&server->state, volume, id, claim)))
 		if (!is_itself(claim->volume, volume))
 			return claim->volume;
-	LIST_FOREACH (claim, &server->state.unmatched, of_unmatched)
+	claim = state_unmatched_from(&server->state, volume->plugin_id, "");
+	for (; claim && str_eq(claim->claim.plugin_id, volume->plugin_id);
+	     claim = state_unmatched_next(claim))
 		if (is_unnamed(claim, volume) && !is_itself(claim->volume, volume))
 			return claim->volume;
 	return NULL;
@@ -275,20 +279,31 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 
 /* The namespaces that have what a provider would copy. */
 struct owners {
-	const char *others[SOURCE_NAMESPACES_MAX]; /* each once; borrowed from the state */
+	const char **others; /* owned; each once, borrowed from the state */
 	size_t n;
 	bool has_own;
-	bool is_cut; /* there are more */
+	bool is_cut; /* memory was short for more */
 };
 
+static void owners_release(struct owners *owners)
+{
+	free(owners->others);
+}
+
+/* Costs the number of those. */
 static void add_owner(struct owners *owners, const char *namespace)
 {
+	const char **others;
+
 	for (size_t i = 0; i < owners->n; i++)
 		if (str_eq(owners->others[i], namespace))
 			return;
-	owners->is_cut = owners->is_cut || owners->n == SOURCE_NAMESPACES_MAX;
-	if (!owners->is_cut)
-		owners->others[owners->n++] = namespace;
+	others = reallocarray(owners->others, owners->n + 1, sizeof(*others));
+	owners->is_cut = owners->is_cut || !others;
+	if (!others)
+		return;
+	owners->others = others;
+	owners->others[owners->n++] = namespace;
 }
 
 /* Finds those of all volumes of one id, in any context, for @namespace: a node gives no id to that one. */
@@ -343,19 +358,23 @@ static void find_source_owners(struct server *server, const struct volume_parts 
 static enum status check_owners(struct server *server, const struct rpc_call *call, const char *namespace,
 				const struct owners *owners, const char *field, struct error *err)
 {
-	bool is_asked = call && !owners->is_cut;
-	enum status status = is_asked ? STATUS_OK : STATUS_PERMISSION_DENIED;
+	enum status status = STATUS_OK;
 
-	if (owners->n == 0)
-		return owners->has_own ? STATUS_OK : check_adopt(server, call, namespace, NULL, field, err);
+	if (!owners->has_own) /* the answer is that to an unknown id */
+		TRY(check_adopt(server, call, namespace, NULL, field, err));
+	if (owners->is_cut)
+		return error_no_memory(err, "the namespaces that have an id");
 	for (size_t i = 0; status == STATUS_OK && i < owners->n; i++)
 		status = check_adopt(server, call, namespace, owners->others[i], field, err);
-	if (status == STATUS_OK || (is_asked && !owners->has_own))
+	if (status == STATUS_OK || !owners->has_own)
 		return status;
-	return error_set(err, STATUS_PERMISSION_DENIED, 0,
-			 "%s: another namespace has a volume of this id, in another context, and the "
-			 "provider copies all that has the id: that needs csi-adopt-volume in both",
-			 field);
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"%s: another namespace has a volume of this id, in another context, and the "
+		"provider copies all that has the id: %s",
+		field,
+		call ? "that needs csi-adopt-volume in both"
+		     : "no schedule may; remove it, and make snapshots with csi-adopt-volume in both");
 }
 
 /* A snapshot that is not ready is no source. Source: CSI, Snapshot.ready_to_use. */
@@ -396,7 +415,7 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err)
 {
-	struct owners owners;
+	cleanup(owners_release) struct owners owners = {.n = 0};
 
 	if (!has_source(parts))
 		return STATUS_OK;
@@ -408,18 +427,19 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 	return note_owners(&owners, parts->detail, err);
 }
 
-static bool is_noted(const Holdfast__V1__VolumeDetail *detail, const char *namespace)
+bool identity_is_source_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
+			   const char *namespace)
 {
 	for (size_t i = 0; i < detail->n_source_namespaces; i++)
 		if (str_eq(detail->source_namespaces[i], namespace))
 			return true;
-	return false;
+	return str_eq(volume->namespace, namespace);
 }
 
 enum status identity_check_source_still(struct server *server, const struct volume_parts *parts,
 					const Holdfast__V1__Snapshot *snapshot, struct error *err)
 {
-	struct owners owners;
+	cleanup(owners_release) struct owners owners = {.n = 0};
 	bool is_changed;
 
 	if (!has_source(parts))
@@ -427,7 +447,8 @@ enum status identity_check_source_still(struct server *server, const struct volu
 	find_source_owners(server, parts, snapshot, &owners);
 	is_changed = owners.is_cut;
 	for (size_t i = 0; i < owners.n; i++)
-		is_changed = is_changed || !is_noted(parts->detail, owners.others[i]);
+		is_changed =
+			is_changed || !identity_is_source_of(&parts->volume, parts->detail, owners.others[i]);
 	if (!is_changed)
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -441,7 +462,7 @@ enum status identity_check_source_still(struct server *server, const struct volu
 enum status identity_check_copied(struct server *server, const struct rpc_call *call,
 				  const struct volume *volume, struct error *err)
 {
-	struct owners owners;
+	cleanup(owners_release) struct owners owners = {.n = 0};
 
 	find_owners(server, volume->namespace, volume->plugin_id, volume->external_id, &owners);
 	return check_owners(server, call, volume->namespace, &owners, "volume_id", err);

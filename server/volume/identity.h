@@ -39,6 +39,10 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
 
+/** May the copy of @detail, of @volume, have the data of @namespace? */
+bool identity_is_source_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
+			   const char *namespace);
+
 /** The same later, when no caller waits. STATUS_FAILED_PRECONDITION: a namespace that is not noted in @parts
  * has got some of it since. */
 enum status identity_check_source_still(struct server *server, const struct volume_parts *parts,

@@ -111,7 +111,7 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 			"look at the provider for one named %s",
 			volume->id, detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error,
 			volume->id, NAMESPACE_OPTION(volume->namespace),
-			volume_provider_name(server, volume->namespace, volume->id, name));
+			volume_provider_name(server, volume, detail, name));
 	return status == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_CREATE, err)
 				   : status;
 }

@@ -198,6 +198,15 @@ static enum status check_source(struct server *server, const struct rpc_call *ca
 	return STATUS_OK;
 }
 
+/* A copy that is being made would get the data of this namespace, which its caller had no right to. */
+static enum status check_copied(struct server *server, const struct volume *volume, struct error *err)
+{
+	if (volume->type != VOLUME_CSI)
+		return STATUS_OK;
+	TRY(volume_work_check_copied(server, volume, err));
+	return snapshots_check_copied(server, volume, err);
+}
+
 /* Checks the caller's volume, as volume_parts_from_pb() made it, and merges it with the one stored under
  * its id. @is_creation its provider will make it: then it has no external id yet. @ret to be released. */
 static enum status volume_spec_prepare(struct server *server, const struct rpc_call *call,
@@ -217,6 +226,8 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 			       spec.parts.volume.context_digest);
 	TRY(check_claims(entry, &spec.parts.volume, err));
 	TRY(identity_check_volume(server, call, entry, &spec.parts, err));
+	if (!is_creation && (!entry || !str_eq(entry->volume.external_id, spec.parts.volume.external_id)))
+		TRY(check_copied(server, &spec.parts.volume, err));
 	if (is_creation)
 		TRY(check_source(server, call, &spec, err));
 	*ret = spec;

@@ -125,6 +125,7 @@ struct snapshotting {
 	Holdfast__V1__Snapshot
 		*snapshot; /* owned; as recorded. Deleting: with the ids only when not recorded */
 	bool is_new; /* recorded, or marked as deleting, by this call: no earlier try may have done it */
+	struct error unasked; /* it was no longer wanted when its turn came; else STATUS_OK */
 };
 
 static struct snapshotting *snapshotting_new(struct server *server, struct rpc_call *call,
@@ -287,7 +288,25 @@ static enum status check_source(struct server *server, const struct snapshotting
 
 static bool is_making_wanted(struct server *server, void *userdata)
 {
-	return check_source(server, userdata, NULL) == STATUS_OK;
+	struct snapshotting *work = userdata;
+
+	return check_source(server, work, &work->unasked) == STATUS_OK;
+}
+
+enum status snapshots_check_copied(struct server *server, const struct volume *volume, struct error *err)
+{
+	const struct snapshotting *work;
+
+	LIST_FOREACH (work, &server->snapshottings, of_server)
+		if (work->snapshot && !work->snapshot->deleting &&
+		    str_eq(work->snapshot->plugin_id, volume->plugin_id) &&
+		    str_eq(work->parts.volume.external_id, volume->external_id) &&
+		    !str_eq(work->snapshot->namespace_, volume->namespace))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "external_id: a snapshot of this id is being made for another "
+					 "namespace, and would get later writes to it; repeat this in a "
+					 "moment");
+	return STATUS_OK;
 }
 
 void snapshots_forget_unmade(struct server *server, struct change *change, const struct volume *volume)
@@ -376,7 +395,9 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 		err = &bad;
 	}
 	if (err) {
-		make_failed(server, work, true, err);
+		bool was_asked = work->unasked.status == STATUS_OK;
+
+		make_failed(server, work, was_asked, was_asked ? err : &work->unasked);
 		return;
 	}
 	put_record(&change, work->snapshot);

@@ -38,6 +38,10 @@ struct record_entry *snapshots_next(struct record_entry *entry, const char *plug
 const Holdfast__V1__Snapshot *snapshots_find(struct state *state, const char *plugin_id,
 					     const char *snapshot_id);
 
+/** STATUS_FAILED_PRECONDITION while the provider makes a snapshot of the id that @volume names, for another
+ * namespace. Costs the number of those. */
+enum status snapshots_check_copied(struct server *server, const struct volume *volume, struct error *err);
+
 /** The record of the snapshot that @parts names as its source; NULL: no record, or another source. */
 const Holdfast__V1__Snapshot *snapshots_source(struct state *state, const struct volume_parts *parts);
 

@@ -17,7 +17,6 @@
 #include "volume/store.h"
 #include "volume/view.h"
 #include "volume/why.h"
-#include "volume/work.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
@@ -110,11 +109,9 @@ static void on_deregistered(struct server *server, void *userdata)
 {
 	cleanup_free struct volumes_waiting *waiting = userdata;
 	Holdfast__V1__DeregisterVolumeResponse response = HOLDFAST__V1__DEREGISTER_VOLUME_RESPONSE__INIT;
-	char name[VOLUME_PROVIDER_NAME_SIZE];
 
-	if (waiting->is_creating)
-		response.left_at_provider =
-			volume_provider_name(server, waiting->namespace, waiting->id, name);
+	if (waiting->left_at_provider[0] != '\0')
+		response.left_at_provider = waiting->left_at_provider;
 	rpc_call_reply(waiting->call, &response.base);
 }
 
@@ -132,8 +129,9 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	TRY(epoch_check(server, &entry->volume, err)); /* no node that a restored server forgot uses it */
 	TRY(volume_work_check_idle(server, &entry->volume, err));
 	waiting = volumes_waiting_new(call, &entry->volume);
-	if (waiting)
-		waiting->is_creating = volume_is_creating(server, &entry->volume);
+	if (waiting && volume_is_creating(server, &entry->volume))
+		(void)volume_provider_name(server, &entry->volume, volume_detail_of(server, &entry->volume),
+					   waiting->left_at_provider);
 	snapshots_forget_unmade(server, &change, &entry->volume);
 	volume_store_stage_deletion(server, &change, entry);
 	audit_about(server, &change, call, "Volumes.Deregister", volume_object(&entry->volume, object), NULL,

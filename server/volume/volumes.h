@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "rpc/server.h"
 #include "state/state.h"
+#include "volume/work.h"
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -33,13 +34,13 @@ struct volumes_waiting {
 	struct rpc_call *call;
 	char namespace[NAMESPACE_MAX + 1];
 	char id[VOLUME_ID_MAX + 1];
-	char node_id[NODE_ID_MAX + 1]; /* detach */
-	bool created;		       /* register, create */
-	bool secrets_replaced;	       /* register, create */
-	bool dry_run;		       /* detach */
-	uint64_t since;		       /* detach: the revision before it */
-	bool without_plugin;	       /* detach */
-	bool is_creating;	       /* deregister */
+	char node_id[NODE_ID_MAX + 1];			  /* detach */
+	bool created;					  /* register, create */
+	bool secrets_replaced;				  /* register, create */
+	bool dry_run;					  /* detach */
+	uint64_t since;					  /* detach: the revision before it */
+	bool without_plugin;				  /* detach */
+	char left_at_provider[VOLUME_PROVIDER_NAME_SIZE]; /* deregister; "": it was not being created */
 };
 
 /** NULL when memory is short; change_commit_taking() takes care of that. */

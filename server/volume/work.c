@@ -7,6 +7,7 @@
 #include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/message.h"
@@ -23,6 +24,7 @@
 #include "volume/why.h"
 
 #include <holdfast/v1/plugin_call.pb-c.h>
+#include <openssl/sha.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,6 +369,27 @@ enum status volume_work_check_idle(struct server *server, const struct volume *v
 			 volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
 }
 
+enum status volume_work_check_copied(struct server *server, const struct volume *volume, struct error *err)
+{
+	struct volume_work *work;
+
+	RB_FOREACH (work, volume_work_tree, &server->volume_works) {
+		const struct volume_entry *entry = volume_work_entry(work);
+		const Holdfast__V1__VolumeDetail *detail =
+			entry ? volume_detail_of(server, &entry->volume) : NULL;
+
+		if (detail && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING &&
+		    str_eq(entry->volume.plugin_id, volume->plugin_id) &&
+		    str_eq(detail->clone_id, volume->external_id) &&
+		    !identity_is_source_of(&entry->volume, detail, volume->namespace))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "external_id: a volume of another namespace is being made as a copy "
+					 "of this id, and would get later writes to it; wait until that is "
+					 "made, or end it with holdfast volume deregister in its namespace");
+	}
+	return STATUS_OK;
+}
+
 static void on_mounted(struct server *server, const struct claim *claim)
 {
 	struct volume_entry *entry = state_volume(&server->state, claim->namespace, claim->volume_id);
@@ -471,12 +494,21 @@ void volume_work_release_all(struct server *server)
 		volume_work_end(work, &ending);
 }
 
-char *volume_provider_name(const struct server *server, const char *namespace, const char *id,
+char *volume_provider_name(const struct server *server, const struct volume *volume,
+			   const Holdfast__V1__VolumeDetail *detail,
 			   char ret[static VOLUME_PROVIDER_NAME_SIZE])
 {
-	char wire[WIRE_VOLUME_SIZE];
+	enum { HASH_BYTES = 8 }; /* with which a wire name ends */
+	const char *source = detail->clone_id[0] != '\0' ? detail->clone_id : detail->snapshot_id;
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	char wire[WIRE_VOLUME_SIZE], text[WIRE_VOLUME_SIZE + EXTERNAL_ID_MAX + 1];
 
-	volume_wire_name(namespace, id, wire);
+	volume_wire_name(volume->namespace, volume->id, wire);
+	if (source[0] != '\0') {
+		(void)str_join(text, sizeof(text), wire, "/", source);
+		(void)SHA256((const uint8_t *)text, strlen(text), digest);
+		hex_encode(wire + strlen(wire) - (size_t)(2 * HASH_BYTES), digest, HASH_BYTES);
+	}
 	(void)str_format(ret, VOLUME_PROVIDER_NAME_SIZE, "%s-%s", server->config.cluster, wire);
 	return ret;
 }
@@ -706,7 +738,7 @@ static enum status step_creating(struct volume_work *work, struct volume_parts *
 	TRY(identity_check_source_still(work->server, parts, snapshots_source(&work->server->state, parts),
 					err));
 	return volume_call_create(work->server, parts,
-				  volume_provider_name(work->server, volume->namespace, volume->id, name),
+				  volume_provider_name(work->server, volume, parts->detail, name),
 				  is_creation_wanted, on_created, work, err);
 }
 

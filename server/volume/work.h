@@ -35,6 +35,10 @@ void volume_work_start(struct server *server, const char *namespace, const char 
 /** STATUS_FAILED_PRECONDITION while the volume's provider or a node is being asked. */
 enum status volume_work_check_idle(struct server *server, const struct volume *volume, struct error *err);
 
+/** STATUS_FAILED_PRECONDITION while a volume is being made as a copy of the id that @volume names, for a
+ * namespace that would see the data of another one. Costs the number of volumes with work in flight. */
+enum status volume_work_check_copied(struct server *server, const struct volume *volume, struct error *err);
+
 /** A claim's mount receipt is durable: expand the file system there if that is due since it was expanded
  * without being mounted anywhere. Its release is durable: an expansion need not wait for that node. For
  * change_commit(); costs a look-up for each claim that is taken or released. */
@@ -50,6 +54,7 @@ void volume_work_release_all(struct server *server);
 enum { VOLUME_PROVIDER_NAME_SIZE = 160 };
 
 /** The name of the volume towards its provider: the same at every try, another one in every cluster and
- * namespace. */
-char *volume_provider_name(const struct server *server, const char *namespace, const char *id,
+ * namespace, and of another source: a provider takes the name for the whole request. */
+char *volume_provider_name(const struct server *server, const struct volume *volume,
+			   const Holdfast__V1__VolumeDetail *detail,
 			   char ret[static VOLUME_PROVIDER_NAME_SIZE]);

@@ -210,27 +210,57 @@ CASE(another_context_under_an_id_of_another_namespace_needs_the_right_there)
 
 #define COPY_OF_OWN "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-1\"}}"
 #define SNAPSHOT_OF_OWN "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"}"
+#define FOR_A "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\"}}"
+#define PART(namespace, id, share)                                                                        \
+	"{\"volume\":{" IN(namespace, id) NFS ",\"externalId\":\"vol-1\",\"context\":{\"share\":\"" share \
+					      "\"}}}"
 
 /* Namespace b asks for a copy of its own volume, vol-1, which waits. */
 static void copy_that_waits(struct fixture *f, int call, enum provider_outcome outcome, const char *method,
 			    const char *json, struct caller_client *b)
 {
+	struct rpc_client *operator= f->operator.client;
+
 	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
 	caller_with(f, WRITES, b);
 	provider_order(call, outcome, 1, STATUS_UNAVAILABLE);
+	f->operator.client = b->client;
 	start_asking(f, method, json, &waiting);
+	f->operator.client = operator;
 	UNTIL(f, provider.calls[call] == (call == CALL_CREATE ? 2 : 1));
-	if (outcome == PROVIDER_FAIL)
+	if (outcome == PROVIDER_FAIL || outcome == PROVIDER_FAIL_DONE)
 		UNTIL(f, waiting.ended); /* and the next try is in a second */
 	else
 		settle(f);
 }
 
-/* An operator gives vol-1 to namespace a. */
-static void move_to_a(struct fixture *f)
+/* After a restore, namespace a may have vol-1 by a volume of which only a claim is known. */
+static void appear_in_a(struct fixture *f)
 {
+	struct claim claim = ROW(.id = "01890000-0000-7000-8000-000000000c01", .allocation_id = ALLOC_1,
+				 .namespace = "a", .volume_id = "other", .node_id = "n1", .plugin_id = "nfs",
+				 .external_id = "vol-1", .mode = CLAIM_WRITE,
+				 .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+				 .state = CLAIM_TAKEN, .generation = 1, .boot_id = BOOT_1);
+
+	must(f, "Register", "{\"volume\":{" IN("a", "other") NFS ",\"externalId\":\"vol-a\"}}", NULL);
+	assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+}
+
+CASE(an_id_of_which_a_copy_is_being_made_gets_to_no_other_namespace)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	copy_that_waits(f, CALL_CREATE, PROVIDER_HOLD, "Create", COPY_OF_OWN, &b);
 	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
-	must(f, "Register", "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\"}}", NULL);
+	refuses(f, "Register", FOR_A, STATUS_FAILED_PRECONDITION, "is being made as a copy");
+	must(f, "Register", PART("b", "own", "/b"), NULL);
+	refuses(f, "Register", PART("a", "db", "/a"), STATUS_FAILED_PRECONDITION, "is being made as a copy");
+	provider_fail(STATUS_UNAVAILABLE);
+	UNTIL(f, waiting.ended);
+	refuses(f, "Register", PART("a", "db", "/a"), STATUS_FAILED_PRECONDITION, "is being made as a copy");
+	must(f, "Deregister", "{\"id\":\"copy\",\"namespace\":\"b\"}", NULL);
+	must(f, "Register", PART("a", "db", "/a"), NULL);
 }
 
 /* Each by which a creation waits. */
@@ -242,7 +272,7 @@ static void check_no_copy(struct fixture *f, enum provider_outcome outcome)
 
 	copy_that_waits(f, CALL_CREATE, outcome, "Create", COPY_OF_OWN, &b);
 	n = provider_volumes();
-	move_to_a(f);
+	appear_in_a(f);
 	provider_answer();
 	settle(f);
 	entry = NON_NULL(state_volume(&f->server->state, "b", "copy"));
@@ -251,9 +281,6 @@ static void check_no_copy(struct fixture *f, enum provider_outcome outcome)
 	assert_non_null(strstr(volume_detail_of(f->server, &entry->volume)->phase_error,
 			       "clone_id: another namespace has this id"));
 	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
-	provider_crash(f);
-	settle(f);
-	assert_int_equal(provider_volumes(), n);
 }
 
 CASE(a_creation_after_a_failure_copies_nothing_that_is_anothers_now)
@@ -276,9 +303,9 @@ CASE(a_creation_continues_when_a_caller_with_the_right_to_its_source_repeats_it)
 	cleanup(caller_release) struct caller_client b, both;
 
 	copy_that_waits(f, CALL_CREATE, PROVIDER_FAIL, "Create", COPY_OF_OWN, &b);
-	move_to_a(f);
+	appear_in_a(f);
 	caller_with(f, ADOPTS, &both); /* in b only */
-	expect(&both, "Volumes.Create", COPY_OF_OWN, STATUS_NOT_FOUND);
+	expect(&both, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
 	caller_release(&both);
 	caller_with(f, ADOPTS "," ADOPTS_IN_A, &both);
 	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
@@ -287,54 +314,42 @@ CASE(a_creation_continues_when_a_caller_with_the_right_to_its_source_repeats_it)
 }
 
 /* Who asked for it may have had the right because no record knew the id. */
-CASE(a_creation_copies_no_id_that_became_known_as_anothers)
+CASE(an_unknown_id_that_is_being_copied_gets_to_no_other_namespace)
 {
 	cleanup(caller_release) struct caller_client b;
 
-	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
-	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
 	caller_with(f, ADOPTS, &b);
 	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
 	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_UNAVAILABLE);
-	must(f, "Register", "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\"}}", NULL);
-	settle(f);
-	assert_int_equal(provider_volumes(), 1);
+	refuses(f, "Register", FOR_A, STATUS_FAILED_PRECONDITION, "is being made as a copy");
+	must(f, "Register", "{\"volume\":{" IN("a", "more") NFS ",\"externalId\":\"vol-9\"}}", NULL);
 }
 
-/* A provider copies all that has the id, in any context. */
-CASE(a_creation_copies_no_id_of_which_another_namespace_got_a_part)
+/* A provider takes the name for the whole request, and answers with what it made for that. */
+CASE(a_creation_without_source_does_not_get_a_volume_that_was_made_as_a_copy)
 {
 	cleanup(caller_release) struct caller_client b;
 
-	must(f, "Register",
-	     "{\"volume\":{" IN("b", "own") NFS ",\"externalId\":\"vol-1\",\"context\":{\"share\":\"/b\"}}}",
-	     NULL);
-	caller_with(f, WRITES, &b);
-	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
-	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_UNAVAILABLE);
-	must(f, "Register",
-	     "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\",\"context\":{\"share\":\"/a\"}}}",
-	     NULL);
-	settle(f);
-	assert_int_equal(provider_volumes(), 0);
-	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
+	copy_that_waits(f, CALL_CREATE, PROVIDER_FAIL_DONE, "Create", COPY_OF_OWN, &b);
+	assert_int_equal(provider_volumes(), 2);
+	expect(&b, "Volumes.Deregister", "{\"id\":\"copy\",\"namespace\":\"b\"}", STATUS_OK);
+	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS "}}", STATUS_OK);
+	assert_string_equal(state_volume(&f->server->state, "b", "copy")->volume.external_id, "vol-3");
 }
 
 CASE(a_clone_or_snapshot_of_an_id_that_namespaces_share_needs_the_right_in_both)
 {
-	static const char clone[] = "{\"volume\":{" IN("b", "c") NFS ",\"cloneId\":\"nfs\"}}";
+	static const char clone[] = "{\"volume\":{" IN("b", "c") NFS ",\"cloneId\":\"vol-1\"}}";
 	static const char snapshot[] = "{\"volumeId\":\"v\",\"namespace\":\"b\",\"name\":\"s\"}";
 	const struct volume_entry *entry;
 	struct caller_client b;
 	char name[] = "auto";
 	struct error err;
 
-	must(f, "Register",
-	     "{\"volume\":{" IN("b", "v") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/b\"}}}",
-	     NULL);
-	must(f, "Register",
-	     "{\"volume\":{" IN("a", "w") NFS ",\"externalId\":\"nfs\",\"context\":{\"share\":\"/a\"}}}",
-	     NULL);
+	(void)str_copy(provider.volumes[0].id, PROVIDER_TEXT, "vol-1");
+	provider.n_volumes = 1;
+	must(f, "Register", PART("b", "v", "/b"), NULL);
+	must(f, "Register", PART("a", "w", "/a"), NULL);
 	caller_with(f, WRITES, &b);
 	expect(&b, "Volumes.Create", clone, STATUS_PERMISSION_DENIED);
 	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_PERMISSION_DENIED);
@@ -344,7 +359,8 @@ CASE(a_clone_or_snapshot_of_an_id_that_namespaces_share_needs_the_right_in_both)
 	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_PERMISSION_DENIED);
 	entry = NON_NULL(state_volume(&f->server->state, "b", "v"));
 	assert_error(snapshots_make(f->server, entry, name, 1, NULL, &err), STATUS_PERMISSION_DENIED, err,
-		     "volume_id: another namespace"); /* a schedule has no caller */
+		     "volume_id: another namespace");
+	assert_non_null(strstr(err.msg, "no schedule may"));
 	caller_release(&b);
 	caller_with(f, ADOPTS "," ADOPTS_IN_A, &b);
 	expect(&b, "Volumes.Create", clone, STATUS_OK);
@@ -355,44 +371,104 @@ CASE(a_clone_or_snapshot_of_an_id_that_namespaces_share_needs_the_right_in_both)
 /* After a restore, namespace a may have the id by a volume of which only this claim is known. */
 CASE(a_clone_is_of_nothing_that_another_namespaces_node_has_mounted)
 {
-	struct claim claim = ROW(.id = "01890000-0000-7000-8000-000000000c01", .allocation_id = ALLOC_1,
-				 .namespace = "a", .volume_id = "db", .node_id = "n1", .plugin_id = "nfs",
-				 .external_id = "vol-2", .mode = CLAIM_WRITE,
-				 .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
-				 .state = CLAIM_TAKEN, .generation = 1, .boot_id = BOOT_1);
 	cleanup(caller_release) struct caller_client b;
 
-	make_things_of_a(f);
-	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-2");
-	assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	appear_in_a(f);
 	caller_with(f, WRITES, &b);
-	expect(&b, "Volumes.Create", "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-2\"}}",
-	       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
+}
+
+static bool has_snapshot(struct fixture *f)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	snapshots_key("nfs", "b", "s", key);
+	return records_get(&f->server->state.records, key);
 }
 
 static void check_no_snapshot(struct fixture *f, enum provider_outcome outcome, size_t n)
 {
 	cleanup(caller_release) struct caller_client b;
-	char key[OBJECT_KEY_SIZE];
 
 	copy_that_waits(f, CALL_CREATE_SNAPSHOT, outcome, "CreateSnapshot", SNAPSHOT_OF_OWN, &b);
-	move_to_a(f);
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	refuses(f, "Register", FOR_A, STATUS_FAILED_PRECONDITION, "a snapshot of this id is being made");
 	provider_answer();
 	UNTIL(f, waiting.ended);
 	assert_int_equal(waiting.status, STATUS_ABORTED);
 	assert_int_equal(provider_snapshots(), n);
-	snapshots_key("nfs", "b", "s", key);
-	assert_null(records_get(&f->server->state.records, key));
+	assert_false(has_snapshot(f));
+	must(f, "Register", FOR_A, NULL);
 }
 
-CASE(a_snapshot_in_the_line_of_its_plugin_is_of_nothing_that_is_anothers_now)
+CASE(a_snapshot_in_the_line_of_its_plugin_is_of_no_volume_that_has_gone)
 {
 	check_no_snapshot(f, PROVIDER_QUEUE, 0);
 }
 
-CASE(a_snapshot_is_not_kept_whose_volume_is_anothers_when_it_is_made)
+CASE(a_snapshot_is_not_kept_whose_volume_has_gone_when_it_is_made)
 {
 	check_no_snapshot(f, PROVIDER_HOLD_DONE, 1);
+}
+
+CASE(a_snapshot_in_the_line_is_refused_when_another_namespace_has_the_id)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	copy_that_waits(f, CALL_CREATE_SNAPSHOT, PROVIDER_QUEUE, "CreateSnapshot", SNAPSHOT_OF_OWN, &b);
+	appear_in_a(f);
+	provider_answer();
+	UNTIL(f, waiting.ended);
+	assert_int_equal(waiting.status, STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(waiting.message, "csi-adopt-volume in both"));
+	assert_int_equal(provider_snapshots(), 0);
+	assert_false(has_snapshot(f)); /* nothing was asked */
+}
+
+CASE(the_server_itself_has_no_right_to_an_unknown_id)
+{
+	const struct volume volume = ROW(.type = VOLUME_CSI, .id = "v", .namespace = "b", .plugin_id = "nfs",
+					 .external_id = "vol-9");
+	struct error err;
+
+	assert_int_equal(identity_check_copied(f->server, NULL, &volume, NULL), STATUS_PERMISSION_DENIED);
+	assert_error(identity_check_copied(f->server, NULL, &volume, &err), STATUS_PERMISSION_DENIED, err,
+		     "volume_id");
+}
+
+CASE(an_id_that_many_namespaces_have_is_copied_by_operators_alone)
+{
+	cleanup(caller_release) struct caller_client b;
+	char json[512];
+
+	for (int i = 0; i < 70; i++) {
+		(void)str_format(json, sizeof(json),
+				 "{\"volume\":{\"id\":\"v\",\"namespace\":\"n%d\"," NFS
+				 ",\"externalId\":\"vol-1\",\"context\":{\"share\":\"/%d\"}}}",
+				 i, i);
+		must(f, "Register", json, NULL);
+	}
+	caller_with(f, WRITES, &b);
+	expect_alike(&b, "Volumes.Create", COPY_OF_OWN,
+		     "{\"volume\":{" IN("b", "copy") NFS ",\"cloneId\":\"vol-9\"}}",
+		     STATUS_PERMISSION_DENIED);
+	must(f, "CreateSnapshot", "{\"volumeId\":\"v\",\"namespace\":\"n1\",\"name\":\"s\"}", NULL);
+}
+
+/* Each entry costs a walk over all parts of its id. */
+CASE(an_id_that_its_plugin_lists_again_and_again_counts_once)
+{
+	cleanup(caller_release) struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	for (size_t i = 0; i < 40; i++)
+		(void)str_copy(provider.volumes[i].id, PROVIDER_TEXT, i % 2 == 0 ? "vol-8" : "vol-9");
+	provider.n_volumes = 40;
+	caller_with(f, ADOPTS, &b);
+	assert_int_equal(ask_as(&b, "Volumes.ListExternal", "{\"pluginId\":\"nfs\"}", text), STATUS_OK);
+	assert_null(strstr(strstr(text, "\"vol-8\"") + 1, "\"vol-8\""));
+	assert_null(strstr(strstr(text, "\"vol-9\"") + 1, "\"vol-9\""));
 }
 
 CASE(a_second_name_does_not_tell_a_foreign_id_from_an_unknown_one)

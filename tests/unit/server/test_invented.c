@@ -3180,3 +3180,120 @@ CLUSTER_TEST(a_believed_mount_of_a_disk_holds_the_volumes_of_its_profile)
 	assert_true(run_alloc(f, ALLOC_2, "n2", &err) != STATUS_OK ||
 		    fake_node_claim(&f->n2, "more", ALLOC_2, NULL, &err) != STATUS_OK);
 }
+
+/* db was share z0 in the backup, and became z1 in place; the tickets prove nothing. n1 has z1 mounted. */
+static void believe_another_context(struct fixture *f, struct alloc *alloc, struct claim *held)
+{
+	struct ticket ticket;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	store_zone(f, "db", "z0", false);
+	let_many_write(f, "db");
+	forget_csi(f, alloc, held, &ticket);
+	restart_with(f, make_another_key);
+	run_csi(f);
+	report_forgotten(f, alloc, held, &ticket);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+CLUSTER_TEST(the_device_of_a_believed_mount_of_another_context_is_not_taken)
+{
+	struct alloc alloc;
+	struct claim held;
+	unsigned int n;
+
+	believe_another_context(f, &alloc, &held);
+	take_claim(f, &f->n1, "db", ALLOC_3);
+	n = f->plugin.calls[DETACH];
+	assert_ok(stop_alloc(f, ALLOC_3, NULL));
+	release_claim(f, &f->n1, ALLOC_3);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(f->plugin.calls[DETACH], n); /* ALLOC_1 has vol-db on n1 */
+}
+
+CLUSTER_TEST(a_believed_mount_of_another_context_is_detached)
+{
+	struct alloc alloc;
+	struct claim held;
+
+	believe_another_context(f, &alloc, &held);
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	release_claim(f, &f->n1, ALLOC_1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
+/* n2 has more, as n1 was attested; n1 comes back with its storage by a forgotten name, and tickets prove
+ * nothing. */
+CLUSTER_TEST(storage_that_a_believed_mount_holds_too_is_an_alarm)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	store_zone(f, "more", "z1", false);
+	deregister(f, "db");
+	forget_csi(f, &alloc, &held, &ticket);
+	restart_with(f, make_another_key);
+	run_csi(f);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, state_epoch(&f->server->state), NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_ok(attest(f, "n1", "more", "it is off", 0, false, NULL, NULL));
+	f->source = "more";
+	take_claim(f, &f->n2, "more", ALLOC_2);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, state_epoch(&f->server->state), &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "more")), 2);
+	assert_true(f->server->state.n_volumes_held_twice > 0);
+}
+
+/* n1 has vol-db by also, and by the forgotten name db; tickets prove nothing. */
+CLUSTER_TEST(a_fence_takes_no_device_of_a_believed_mount)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err = {.msg = ""};
+	unsigned int n;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	store_zone(f, "also", "z1", false);
+	let_many_write(f, "also");
+	deregister(f, "db");
+	forget_csi(f, &alloc, &held, &ticket);
+	restart_with(f, make_another_key);
+	run_csi(f);
+	report_forgotten(f, &alloc, &held, &ticket);
+	take_claim(f, &f->n1, "also", ALLOC_3);
+	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "also")), 2);
+	n = f->plugin.calls[DETACH];
+	assert_ok(stop_alloc(f, ALLOC_3, NULL));
+	lose(f, &f->n1);
+	assert_error(fence_off(f, "also", &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
+	assert_int_equal(f->plugin.calls[DETACH], n);
+}
+
+/* Its operator allows no attestation for the plugin of what n1 has by the name of a disk. */
+CLUSTER_TEST(no_attestation_frees_a_claim_of_a_forbidden_plugin)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err = {.msg = ""};
+
+	assert_ok(register_volume(f, &f->operator, NULL));
+	forget_csi(f, &alloc, &held, &ticket);
+	restart_with(f, make_another_key);
+	run_csi(f);
+	report_forgotten(f, &alloc, &held, &ticket);
+	assert_string_equal(claim_of(f, ALLOC_1).plugin_id, CSI_PLUGIN);
+	(void)str_copy(f->server->config.attest_forbidden[0], sizeof(f->server->config.attest_forbidden[0]),
+		       CSI_PLUGIN);
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	lose(f, &f->n1);
+	assert_error(attest(f, "n1", NULL, "it is off", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION,
+		     err, "attest_forbidden_plugins");
+}
