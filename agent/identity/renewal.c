@@ -63,7 +63,7 @@ static struct timespec written_at(const char *path)
 /* The first line of RENEWED_CA: which content of the CA of the settings it replaces. */
 #define REPLACES "replaces "
 
-enum { REPLACES_LINE_MAX = sizeof(REPLACES "\n") + 2 * SHA256_DIGEST_LENGTH };
+enum { REPLACES_LINE_MAX = sizeof(REPLACES "\n") + (size_t)2 * SHA256_DIGEST_LENGTH };
 
 /* Writes that line for the file as it is now; one that cannot be read counts as empty. */
 static void replaces_line(const struct renewal_files *files, char ret[static REPLACES_LINE_MAX])

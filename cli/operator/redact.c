@@ -407,7 +407,10 @@ static char *copy_text(const char *text, size_t n)
 	for (size_t i = 0; copy && i < n; i++) {
 		char byte;
 
-		copy[length++] = text[i] == '\0' ? (char)'?' : text[i];
+		copy[length] = text[i];
+		if (text[i] == '\0')
+			copy[length] = '?';
+		length++;
 		if (n - i < 6 || memcmp(text + i, "\\u00", 4) != 0)
 			continue;
 		if (isxdigit((unsigned char)text[i + 4]) && isxdigit((unsigned char)text[i + 5])) {

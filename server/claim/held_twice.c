@@ -69,10 +69,12 @@ static bool may_be_freed(const struct volume_entry *volume)
 	const struct volume_entry *other = volume;
 	struct volume_entry *at = NULL;
 
+	if (!RB_EMPTY(&volume->state->unmatched))
+		return true;
 	for (; other; other = at = storage_next_other(volume, at))
 		if (other->n_was_freed > 0)
 			return true;
-	return !RB_EMPTY(&volume->state->unmatched);
+	return false;
 }
 
 enum status held_twice_check(const struct volume_entry *volume, struct error *err)

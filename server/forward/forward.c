@@ -298,7 +298,8 @@ static void explain_loss(const struct forward *f, const struct rpc_client *clien
 	char who[WHO_SIZE];
 
 	if (err->status == STATUS_DEADLINE_EXCEEDED || err->status == STATUS_INVALID_ARGUMENT ||
-	    (err->status == STATUS_RESOURCE_EXHAUSTED && !is_write)) /* too large: asking again does not help */
+	    (err->status == STATUS_RESOURCE_EXHAUSTED &&
+	     !is_write)) /* too large: asking again does not help */
 		*ret = *err;
 	else if (is_write && rpc_client_may_have_begun(client))
 		(void)error_set(ret, STATUS_UNKNOWN, 0,

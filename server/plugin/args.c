@@ -60,12 +60,7 @@ static bool is_on_id(const struct claim *claim, const struct volume *volume)
 const char *plugin_args_external_id(struct state *state, const struct claim *claim)
 {
 	const struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
-	char source[VOLUME_SOURCE_HEX_SIZE] = "";
 
-	if (claim->storage_digest && volume)
-		volume_source_hex(&volume->volume, source);
-	if (claim->storage_digest && !str_eq(source, claim->external_id))
-		return "";
 	if (claim->adopted && !claim->storage_proven)
 		return volume && is_on_id(claim, &volume->volume) ? volume->volume.external_id : "";
 	return claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id;

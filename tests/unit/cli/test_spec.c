@@ -66,7 +66,10 @@ static char *with_lines(const char *text)
 	for (; *text != '\0'; text++) {
 		bool is_break = text[0] == '\\' && text[1] == 'n';
 
-		*to++ = is_break ? (char)'\n' : *text;
+		*to = *text;
+		if (is_break)
+			*to = '\n';
+		to++;
 		text += is_break;
 	}
 	*to = '\0';
