@@ -322,8 +322,10 @@ void certificate_watch(struct server *server)
 		certificate->store_expires_at_ms = 0; /* the same; a socket has no TLS */
 	certificate_count_cas(server);
 	server->trust_ends_at_ms = ca.last_expires_ms;
-	server->trust_begins_at_ms =
-		ca.n == 1 && !str_eq(server->in_use.ca, server->config.ca) ? ca.issued_ms : 0;
+	/* by the clock of the server that made it, which may have been ahead of others */
+	server->trust_begins_at_ms = ca.n == 1 && !str_eq(server->in_use.ca, server->config.ca)
+					     ? ca.issued_ms - PKI_SKEW_S * INT64_C(1000)
+					     : 0;
 	if (pki_read_facts(server->in_use.cert, &server->own, &err) != STATUS_OK)
 		server->own = (struct pki_facts){.expires_ms = 0};
 	certificate->expires_at_ms = server->own.expires_ms;

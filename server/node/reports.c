@@ -672,7 +672,7 @@ static void apply_clock(const Holdfast__V1__SessionHello *hello, struct node *no
 	bool was_off = node_clock_is_off(node->clock_skew_ms);
 	char text[NODE_CLOCK_TEXT_SIZE];
 
-	node->clock_skew_ms = hello->clock_ms - clock_realtime_ms();
+	node->clock_skew_ms = (hello->clock_ms < 0 ? 0 : hello->clock_ms) - clock_realtime_ms();
 	if (node_clock_is_off(node->clock_skew_ms) && !was_off)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session"},
 			"the clock of node %s is %s the server's; tickets expire by the node's. Set the one "
