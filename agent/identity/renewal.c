@@ -63,24 +63,27 @@ static struct timespec written_at(const char *path)
 /* The first line of RENEWED_CA: which content of the CA of the settings it replaces. */
 #define REPLACES "replaces "
 
-enum { REPLACES_LINE_MAX = sizeof(REPLACES "\n") + (size_t)2 * SHA256_DIGEST_LENGTH };
+enum { REPLACES_LINE_MAX = sizeof(REPLACES "\n") + (size_t)2 * SHA256_DIGEST_LENGTH + 48 };
 
-/* Writes that line for the file as it is now; one that cannot be read counts as empty. */
+/* Writes that line for the file as it is now; one that cannot be read counts as empty. The time is only
+ * compared for being the same: an enrolment may write the content again that the file had. */
 static void replaces_line(const struct renewal_files *files, char ret[static REPLACES_LINE_MAX])
 {
 	uint8_t digest[SHA256_DIGEST_LENGTH];
 	char hex[2 * SHA256_DIGEST_LENGTH + 1];
+	const struct timespec at = written_at(files->ca);
 	cleanup_free char *text = NULL;
 	size_t n = 0;
 
 	(void)file_read(files->ca, PKI_PEM_MAX, &text, &n);
 	(void)SHA256((const uint8_t *)(text ? text : ""), text ? n : 0, digest);
 	hex_encode(hex, digest, sizeof(digest));
-	(void)str_format(ret, REPLACES_LINE_MAX, REPLACES "%s\n", hex);
+	(void)str_format(ret, REPLACES_LINE_MAX, REPLACES "%s %lld.%09ld\n", hex, (long long)at.tv_sec,
+			 at.tv_nsec);
 }
 
-/* Does the renewed CA at @path count? As long as root's file has the content that it had when the renewal
- * came: no clock decides, root's may have been ahead. One of an earlier build has no such line: then the file
+/* Does the renewed CA at @path count? As long as root's file is as it was when the renewal came:
+ * no clock decides, root's may have been ahead. One of an earlier build has no such line: then the file
  * counts that was written last. */
 static bool is_newer(const struct renewal_files *files, const char *path)
 {

@@ -133,12 +133,15 @@ void server_conn_end_request(struct server_conn *conn)
 
 static enum status start_h2(struct server_conn *conn, struct error *err)
 {
+	const bool is_shared = conn->server->vouching && conn->peer.uri[0] != '\0' &&
+			       conn->server->vouching(&conn->peer, conn->server->userdata, NULL) == STATUS_OK;
+	const size_t own_bytes = conn->server->limits.connection_bytes;
 	const struct h2_config config = {
 		.server = true,
 		.lax = conn->peer.kind == RPC_PEER_UNIX,
-		.is_shared = conn->server->vouching && conn->peer.uri[0] != '\0' &&
-			     conn->server->vouching(&conn->peer, conn->server->userdata, NULL) == STATUS_OK,
-		.held_max = conn->server->limits.connection_bytes,
+		.is_shared = is_shared,
+		/* with answers to many callers on the way; as much as a client holds */
+		.held_max = is_shared ? 4 * own_bytes : own_bytes,
 		.streams = (uint32_t)conn->server->limits.calls,
 		.header_max = REQUEST_HEADERS_MAX,
 	};

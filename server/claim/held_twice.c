@@ -29,7 +29,9 @@ enum {
 	AGAIN_FREE_PER_VOLUME = 8,
 	AGAIN_COST_US = 60000000, /* of those of a node beyond these: one a minute */
 	AGAIN_BURST = 8,
-	PAIRS_MAX = 16, /* of a claim with rivals of other names: an alarm needs one */
+	PAIRS_MAX = 2,	 /* of a claim with rivals of other names */
+	LOOKS_MAX = 64,	 /* at claims of other names, for these */
+	OF_NAME_MAX = 8, /* claims that are paired after a start */
 };
 
 /* Describes the holder to readers of namespace @own (NULL: of all). */
@@ -135,45 +137,51 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 	return storage != own->volume ? next_rival(own, storage_next_attached, storage, NULL) : NULL;
 }
 
-/* Rivals of the same name are counted by the state. @is_first: no rival was paired with it. */
-static void pair_on(struct claim_entry *own, walk_fn *walk, struct volume_entry *volume, bool is_first)
+/* Rivals of the same name are counted by the state. An alarm needs one rival, and a node may report any
+ * number of claims. */
+static void pair_on(struct claim_entry *own, walk_fn *walk, struct volume_entry *volume)
 {
-	struct claim_entry *rival = NULL;
-	int n = 0;
+	struct claim_entry *entry = NULL;
+	int n_pairs = 0;
 
-	while (n < PAIRS_MAX && (rival = next_rival(own, walk, volume, rival))) {
-		if (rival->volume == own->volume ||
-		    (!is_first && rival->claim.adopted && strcmp(rival->id, own->id) < 0))
+	for (int i = 0; i < LOOKS_MAX && n_pairs < PAIRS_MAX && (entry = walk(volume, entry)); i++) {
+		if (entry->volume == own->volume || !is_rival(entry, own))
 			continue;
-		if (!state_pair_rivals(volume->state, own, rival))
+		n_pairs++;
+		if (!state_pair_rivals(volume->state, own, entry))
 			log_line(LOG_ERR, "out of memory: no metric shows that volume %s is held twice",
 				 own->claim.volume_id);
-		n++;
 	}
 }
 
-static void pair(struct claim_entry *own, bool is_first)
+static void pair(struct claim_entry *own)
 {
 	struct volume_entry *storage = claims_storage(own);
 
-	pair_on(own, storage_next_by_others, own->volume, is_first);
+	pair_on(own, storage_next_by_others, own->volume);
 	if (storage != own->volume)
-		pair_on(own, storage_next_attached, storage, is_first);
+		pair_on(own, storage_next_attached, storage);
 }
 
 void held_twice_pair(struct claim_entry *own)
 {
 	state_drop_pairs(own->volume->state, own);
-	pair(own, true);
+	pair(own);
 }
 
+/* A few claims of each name: all of one name have the same rivals, but for those that only read. */
 void held_twice_pair_all(struct server *server)
 {
-	struct claim_entry *entry = state_claim_from(&server->state, "");
+	struct volume_entry *volume = state_volume_from(&server->state, "", "");
+	struct claim_entry *entry;
 
-	for (; entry; entry = state_claim_next(entry))
-		if (entry->claim.adopted && claim_is_live(&entry->claim))
-			pair(entry, false);
+	for (; volume; volume = state_volume_next(volume)) {
+		int n = 0;
+
+		LIST_FOREACH (entry, &volume->claims, of_volume)
+			if (entry->claim.adopted && claim_is_live(&entry->claim) && n++ < OF_NAME_MAX)
+				pair(entry);
+	}
 }
 
 /* Returns the command that ends @entry. If the server does not know its work, or has it at another node, the

@@ -74,22 +74,29 @@ static struct claim_entry *next_of_key(struct state *state, const struct wanted 
 	return NULL;
 }
 
+static struct claim_entry *next_wanted(struct state *state, const struct wanted *wanted,
+				       const struct claim_entry *at)
+{
+	struct claim_entry *claim = NULL;
+
+	for (size_t i = 0; !claim && i < ARRAY_SIZE(wanted->keys); i++) {
+		if (at && !str_eq(at->claim.external_id, wanted->keys[i]))
+			continue;
+		claim = next_of_key(state, wanted, wanted->keys[i], at);
+		at = NULL;
+	}
+	return claim;
+}
+
 struct claim_entry *storage_next_unmatched(struct state *state, const struct volume *volume,
 					   const struct storage_id *id, const struct claim_entry *at)
 {
-	struct claim_entry *claim = NULL;
 	struct wanted wanted;
 
 	if (RB_EMPTY(&state->unmatched) || !id->is_known)
 		return NULL;
 	make_wanted(volume, id, &wanted);
-	for (size_t i = 0; !claim && i < ARRAY_SIZE(wanted.keys); i++) {
-		if (at && !str_eq(at->claim.external_id, wanted.keys[i]))
-			continue;
-		claim = next_of_key(state, &wanted, wanted.keys[i], at);
-		at = NULL;
-	}
-	return claim;
+	return next_wanted(state, &wanted, at);
 }
 
 /* Is it a claim of a volume of that storage? */
@@ -103,10 +110,16 @@ static bool is_of_name(const struct claim_entry *claim, const struct volume_entr
 static struct claim_entry *next_unmatched(const struct volume_entry *volume, const struct storage_id *id,
 					  const struct claim_entry *at)
 {
-	struct claim_entry *claim = storage_next_unmatched(volume->state, &volume->volume, id, at);
+	struct state *state = volume->state;
+	struct claim_entry *claim;
+	struct wanted wanted;
 
+	if (RB_EMPTY(&state->unmatched) || !id->is_known)
+		return NULL;
+	make_wanted(&volume->volume, id, &wanted);
+	claim = next_wanted(state, &wanted, at);
 	while (claim && is_of_name(claim, volume, id))
-		claim = storage_next_unmatched(volume->state, &volume->volume, id, claim);
+		claim = next_wanted(state, &wanted, claim);
 	return claim;
 }
 

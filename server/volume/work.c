@@ -499,13 +499,14 @@ char *volume_provider_name(const struct server *server, const struct volume *vol
 			   char ret[static VOLUME_PROVIDER_NAME_SIZE])
 {
 	enum { HASH_BYTES = 8 }; /* with which a wire name ends */
-	const char *source = detail->clone_id[0] != '\0' ? detail->clone_id : detail->snapshot_id;
+	const bool is_clone = detail->clone_id[0] != '\0';
+	const char *source = is_clone ? detail->clone_id : detail->snapshot_id;
 	uint8_t digest[SHA256_DIGEST_LENGTH];
-	char wire[WIRE_VOLUME_SIZE], text[WIRE_VOLUME_SIZE + EXTERNAL_ID_MAX + 1];
+	char wire[WIRE_VOLUME_SIZE], text[WIRE_VOLUME_SIZE + EXTERNAL_ID_MAX + 16];
 
 	volume_wire_name(volume->namespace, volume->id, wire);
 	if (source[0] != '\0') {
-		(void)str_join(text, sizeof(text), wire, "/", source);
+		(void)str_join(text, sizeof(text), wire, is_clone ? "/clone/" : "/snapshot/", source);
 		(void)SHA256((const uint8_t *)text, strlen(text), digest);
 		hex_encode(wire + strlen(wire) - (size_t)(2 * HASH_BYTES), digest, HASH_BYTES);
 	}

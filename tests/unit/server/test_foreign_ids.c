@@ -6,9 +6,11 @@
 #include "provider_world.h"
 #include "unit.h"
 
+#include "state/storage_index.h"
 #include "volume/identity.h"
 #include "volume/snapshots.h"
 #include "volume/store.h"
+#include "volume/work.h"
 
 #define IN(namespace, id) "\"id\":\"" id "\",\"namespace\":\"" namespace "\","
 #define NFS "\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES
@@ -791,4 +793,59 @@ CASE(no_page_of_snapshots_names_one_of_another_namespace)
 	assert_string_equal(names, "b1 b2 ");
 	expect(&b, "Volumes.ListSnapshots", "{\"perPage\":1,\"nextToken\":\"nfs/a/ \"}",
 	       STATUS_INVALID_ARGUMENT);
+}
+
+/* A node names the id of its storage, or hides it: then its ticket has a digest. */
+CASE(claims_that_name_a_storage_by_its_digest_and_by_its_id_are_both_found)
+{
+	struct claim_entry *entry;
+	struct volume_entry *own;
+	struct claim claim;
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	appear_in_a(f);
+	own = NON_NULL(state_volume(&f->server->state, "b", "own"));
+	entry = NON_NULL(LIST_FIRST(&state_volume(&f->server->state, "a", "other")->claims));
+	assert_int_equal(storage_n_live(own), 1);
+	claim = entry->claim;
+	(void)str_copy(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-000000000c02");
+	volume_source_hex(&own->volume, claim.external_id);
+	claim.storage_digest = claim.adopted = true;
+	assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+	assert_int_equal(storage_n_live(own), 2);
+}
+
+/* a has the id already, and who asks for the copy may have what a has. */
+CASE(a_second_name_is_registered_while_a_permitted_copy_is_made)
+{
+	static struct pending copy;
+
+	must(f, "Register", PART("b", "own", "/b"), NULL);
+	must(f, "Register", PART("a", "db", "/a"), NULL);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_UNAVAILABLE);
+	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_UNAVAILABLE);
+	start_asking(f, "CreateSnapshot", SNAPSHOT_OF_OWN, &waiting);
+	start_asking(f, "Create", COPY_OF_OWN, &copy);
+	UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 1 && provider.calls[CALL_CREATE] == 1);
+	must(f, "Register", PART("a", "more", "/a2"), NULL);
+}
+
+CASE(the_providers_name_of_a_copy_differs_by_its_source)
+{
+	struct volume volume = ROW(.type = VOLUME_CSI, .plugin_id = "nfs");
+	char id[EXTERNAL_ID_MAX + 1], names[3][VOLUME_PROVIDER_NAME_SIZE];
+	Holdfast__V1__VolumeDetail clone = V1(volume_detail, .clone_id = id);
+	Holdfast__V1__VolumeDetail restored = V1(volume_detail, .snapshot_id = id);
+
+	memset(volume.id, 'x', VOLUME_ID_MAX);
+	memset(volume.namespace, 'n', NAMESPACE_MAX);
+	memset(id, 'i', EXTERNAL_ID_MAX);
+	id[EXTERNAL_ID_MAX] = '\0';
+	(void)volume_provider_name(f->server, &volume, &clone, names[0]);
+	(void)volume_provider_name(f->server, &volume, &restored, names[1]);
+	id[EXTERNAL_ID_MAX - 1] = 'k';
+	(void)volume_provider_name(f->server, &volume, &clone, names[2]);
+	assert_string_not_equal(names[0], names[1]);
+	assert_string_not_equal(names[0], names[2]);
+	assert_int_equal(strlen(names[0]), strlen(names[2]));
 }

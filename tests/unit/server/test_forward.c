@@ -180,14 +180,16 @@ static const struct rpc_stream_handlers handlers = {.on_open = on_open,
 
 enum { WAIT_LARGE = 7, LARGE = 5 << 20 };
 
+static size_t large_size = LARGE;
+
 static void reply_large(struct rpc_call *call)
 {
 	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
 	Holdfast__V1__GetNodeResponse response = HOLDFAST__V1__GET_NODE_RESPONSE__INIT;
-	char *text = NON_NULL(malloc(LARGE));
+	char *text = NON_NULL(malloc(large_size));
 
-	memset(text, 'x', LARGE - 1);
-	text[LARGE - 1] = '\0';
+	memset(text, 'x', large_size - 1);
+	text[large_size - 1] = '\0';
 	node.id = text;
 	response.node = &node;
 	rpc_call_reply(call, &response.base);
@@ -882,6 +884,29 @@ TEST_FIXTURE(an_answer_that_is_too_large_has_the_code_that_it_has_at_the_leader,
 	WAIT_FOR(ended.is_done);
 	if (ended.status != STATUS_RESOURCE_EXHAUSTED)
 		fail_msg("%d: %s", ended.status, ended.message);
+}
+
+/* Each answer is below what one message may have; together they are above what a connection holds. */
+TEST_FIXTURE(answers_to_others_on_the_way_fail_no_call, setup, teardown)
+{
+	enum { N = 5 };
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	struct ended *ended = NON_NULL(calloc(N, sizeof(*ended)));
+	size_t n[STATUS_N] = {0};
+
+	large_size = (2 << 20) + 4096; /* a full page */
+	request.wait_ms = WAIT_LARGE;
+	for (size_t i = 0; i < N; i++)
+		assert_ok(rpc_client_call(client_at(i % 5), &holdfast__v1__nodes__descriptor, "Get",
+					  &request.base, PATIENCE_S * USEC_PER_SEC, on_ended, &ended[i], NULL,
+					  NULL));
+	for (size_t i = 0; i < N; i++) {
+		WAIT_FOR(ended[i].is_done);
+		n[ended[i].status]++;
+	}
+	large_size = LARGE;
+	assert_int_equal(n[STATUS_RESOURCE_EXHAUSTED], 0);
+	free(ended);
 }
 
 /* The leader holds a read that waits, or a claim, until it is answered; the one that follows forgets it at

@@ -258,6 +258,21 @@ CLUSTER_TEST(the_two_rivals_among_many_claims_of_a_volume_are_found_by_a_few_loo
 	looks = 0;
 	held_twice_pair_all(f->server); /* those of one name are counted */
 	assert_in_range(looks, 0, MANY);
+	volume.type = VOLUME_CSI;
+	(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), "nfs");
+	(void)str_copy(volume.external_id, sizeof(volume.external_id), "vol-1");
+	for (unsigned int i = 0; i < MANY; i++) { /* names of one id, of which each has a reader */
+		(void)str_format(volume.id, sizeof(volume.id), "n%u", i);
+		(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-%012u", i);
+		memcpy(claim.volume_id, volume.id, sizeof(claim.volume_id));
+		memcpy(claim.plugin_id, volume.plugin_id, sizeof(claim.plugin_id));
+		memcpy(claim.external_id, volume.external_id, sizeof(claim.external_id));
+		assert_int_equal(state_put_volume(&f->server->state, &volume, NULL), STATUS_OK);
+		assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+	}
+	looks = 0;
+	held_twice_pair_all(f->server);
+	assert_in_range(looks, MANY, 200 * MANY);
 }
 
 /* @n nodes, each with @n_plugins csi plugins. */

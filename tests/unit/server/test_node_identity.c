@@ -1105,6 +1105,26 @@ CASE(a_ca_file_of_a_clock_that_was_ahead_ends_with_a_change_of_the_ca)
 	assert_string_equal(choice.ca, in(f, "agent/" RENEWED_CA, path));
 }
 
+/* docs/operations.md: after a restore of a backup from before `ca begin`, nodes must enrol again. The servers
+ * have the settings' CA again, which is what the enrolment writes: the content of before, written now. */
+CASE(an_enrolment_after_a_restore_from_before_a_change_of_the_ca_counts)
+{
+	cleanup(run_release) struct running run;
+	cleanup_free char *token = management(f), *former = NULL;
+	struct renewal_choice choice;
+
+	f->server->config.authority.node_life_us = 15 * USEC_PER_SEC;
+	run_init(&run, f);
+	register_n9(f);
+	assert_int_equal(file_read(run.ca, PKI_PEM_MAX, &former, NULL), 0);
+	move_to_new_ca(f, &run, token);
+	run_for(f->event, 50);
+	assert_int_equal(file_write_atomic(run.ca, 0644, former, strlen(former)),
+			 0); /* as write_all() of enroll.c */
+	renewal_choose(&run.files, &choice);
+	assert_string_equal(choice.ca, run.ca);
+}
+
 CASE(a_node_whose_ca_file_is_of_a_clock_that_was_ahead_follows_two_changes_of_the_ca)
 {
 	cleanup(run_release) struct running run;
