@@ -297,7 +297,7 @@ static enum status read_certificate(const char *path, X509 **ret, struct error *
 
 	if (!f)
 		return error_set(err, status_from_errno(errno), errno, "read the certificate %s", path);
-	*ret = PEM_read_X509(f, NULL, NULL, NULL);
+	*ret = PEM_read_X509(f, NULL, NULL, no_passphrase);
 	return *ret ? STATUS_OK
 		    : crypto_error(err, STATUS_INVALID_ARGUMENT, path, "is no certificate in PEM");
 }
@@ -479,7 +479,7 @@ static enum status read_private_key(const char *path, EVP_PKEY **ret, struct err
 
 	if (!f)
 		return error_set(err, status_from_errno(errno), errno, "read the key %s", path);
-	*ret = PEM_read_PrivateKey(f, NULL, NULL, NULL);
+	*ret = PEM_read_PrivateKey(f, NULL, NULL, NULL); /* a person restores, and may be asked */
 	return *ret ? STATUS_OK
 		    : crypto_error(err, STATUS_INVALID_ARGUMENT, path, "is no private key in PEM");
 }

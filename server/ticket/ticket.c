@@ -157,6 +157,8 @@ enum status ticket_key_make(const char *key_path, struct error *err)
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", key_path) : STATUS_OK;
 }
 
+static char no_passphrase[] = ""; /* else OpenSSL asks on the terminal */
+
 static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *err)
 {
 	cleanup_fclose FILE *f = fopen(key_path, "re");
@@ -171,7 +173,7 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the ticket key %s can be read by others than its owner; run: chmod 600 %s",
 				 key_path, key_path);
-	*ret = PEM_read_PrivateKey(f, NULL, NULL, NULL);
+	*ret = PEM_read_PrivateKey(f, NULL, NULL, no_passphrase);
 	if (!*ret || EVP_PKEY_get_id(*ret) != EVP_PKEY_ED25519)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is not an Ed25519 private key in PEM",
 				 key_path);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "prompt.h"
 #include "unit.h"
 
 #include "model/admission.h"
@@ -6,6 +7,7 @@
 
 #include <mounthelper_wire.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/sha.h>
 #include <pthread.h>
 #include <sched.h>
@@ -316,6 +318,33 @@ TEST(the_digest_is_that_of_the_source_without_device_numbers)
 	(void)SHA256((const unsigned char *)&source, sizeof(source), digest);
 	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
 	assert_memory_equal(t.source_digest, digest, sizeof(digest));
+}
+
+static void open_issuer(const char *path)
+{
+	struct ticket_issuer *issuer;
+
+	(void)ticket_issuer_new(path, "c1", &issuer, NULL);
+}
+
+TEST(no_pass_phrase_is_asked_for_an_encrypted_key)
+{
+	const struct fixture *f = *state;
+	EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+	struct ticket_issuer *issuer;
+	char path[PATH_MAX];
+	FILE *file;
+
+	(void)str_format(path, sizeof(path), "%s.locked", f->key_path);
+	file = fopen(path, "we");
+	assert_true(key && file);
+	assert_int_equal(fchmod(fileno(file), 0600), 0);
+	assert_int_equal(PEM_write_PKCS8PrivateKey(file, key, EVP_aes_128_cbc(), "secret", 6, NULL, NULL), 1);
+	(void)fclose(file);
+	EVP_PKEY_free(key);
+	assert_false(asks_for_a_pass_phrase(open_issuer, path));
+	assert_int_equal(ticket_issuer_new(path, "c1", &issuer, NULL), STATUS_INVALID_ARGUMENT);
+	(void)unlink(path);
 }
 
 TEST(a_key_readable_by_others_or_invalid_is_refused)
