@@ -60,7 +60,7 @@ static struct timespec written_at(const char *path)
 	return stat(path, &st) == 0 ? st.st_mtim : (struct timespec){.tv_sec = 0};
 }
 
-/* The first line of RENEWED_CA: which content of the CA of the settings it replaces. */
+/* The first line of RENEWED_CA: which file of the settings it replaces, by content and time. */
 #define REPLACES "replaces "
 
 enum { REPLACES_LINE_MAX = sizeof(REPLACES "\n") + (size_t)2 * SHA256_DIGEST_LENGTH + 48 };

@@ -175,7 +175,7 @@ void held_twice_pair_all(struct server *server)
 	struct volume_entry *volume = state_volume_from(&server->state, "", "");
 	struct claim_entry *entry;
 
-	for (; volume; volume = state_volume_next(volume)) {
+	for (; volume && server->state.n_claims_adopted > 0; volume = state_volume_next(volume)) {
 		int n = 0;
 
 		LIST_FOREACH (entry, &volume->claims, of_volume)

@@ -459,6 +459,14 @@ enum status identity_check_source_still(struct server *server, const struct volu
 			 NAMESPACE_OPTION(parts->volume.namespace));
 }
 
+bool identity_is_owner(struct server *server, const struct volume *volume)
+{
+	cleanup(owners_release) struct owners owners = {.n = 0};
+
+	find_owners(server, volume->namespace, volume->plugin_id, volume->external_id, &owners);
+	return owners.has_own;
+}
+
 enum status identity_check_copied(struct server *server, const struct rpc_call *call,
 				  const struct volume *volume, struct error *err)
 {

@@ -39,14 +39,17 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
 
-/** May the copy of @detail, of @volume, have the data of @namespace? */
-bool identity_is_source_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
-			   const char *namespace);
-
 /** The same later, when no caller waits. STATUS_FAILED_PRECONDITION: a namespace that is not noted in @parts
  * has got some of it since. */
 enum status identity_check_source_still(struct server *server, const struct volume_parts *parts,
 					const Holdfast__V1__Snapshot *snapshot, struct error *err);
+
+/** May the copy of @detail, of @volume, have the data of @namespace? */
+bool identity_is_source_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
+			   const char *namespace);
+
+/** Has the namespace of @volume a registered volume of its id already, in any context? */
+bool identity_is_owner(struct server *server, const struct volume *volume);
 
 /** May the provider be asked to copy @volume, which is of a namespace of the caller? As for a source. @call
  * NULL: the server itself, which may copy no other namespace's storage. */

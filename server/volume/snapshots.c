@@ -293,20 +293,6 @@ static bool is_making_wanted(struct server *server, void *userdata)
 	return check_source(server, work, &work->unasked) == STATUS_OK;
 }
 
-/* Has its namespace a volume of the id already? Then who asked for a snapshot had the right there. */
-static bool has_id(struct server *server, const struct volume *volume)
-{
-	const struct volume_entry *entry;
-	struct storage_id id;
-
-	storage_identify_external(volume->plugin_id, volume->external_id, &id);
-	for (entry = storage_first(&server->state, &id); entry;
-	     entry = storage_next(&server->state, &id, (struct volume_entry *)(uintptr_t)entry))
-		if (str_eq(entry->namespace, volume->namespace) && !volume_is_placeholder(&entry->volume))
-			return true;
-	return false;
-}
-
 enum status snapshots_check_copied(struct server *server, const struct volume *volume, struct error *err)
 {
 	const struct snapshotting *work;
@@ -315,7 +301,8 @@ enum status snapshots_check_copied(struct server *server, const struct volume *v
 		if (work->snapshot && !work->snapshot->deleting &&
 		    str_eq(work->snapshot->plugin_id, volume->plugin_id) &&
 		    str_eq(work->parts.volume.external_id, volume->external_id) &&
-		    !str_eq(work->snapshot->namespace_, volume->namespace) && !has_id(server, volume))
+		    !str_eq(work->snapshot->namespace_, volume->namespace) &&
+		    !identity_is_owner(server, volume)) /* else its right was asked for with the snapshot */
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "external_id: a snapshot of this id is being made for another "
 					 "namespace, and would get later writes to it; repeat this in a "
