@@ -847,7 +847,6 @@ struct claim_entry *state_unmatched_next(const struct claim_entry *entry)
 	return RB_NEXT(unmatched_tree, NULL, (struct claim_entry *)(uintptr_t)entry);
 }
 
-/* Before the claim changes: the tree is by its ids. */
 static void unlist_unmatched(struct state *state, struct claim_entry *entry)
 {
 	if (entry->is_unmatched)
@@ -855,6 +854,7 @@ static void unlist_unmatched(struct state *state, struct claim_entry *entry)
 	entry->is_unmatched = false;
 }
 
+/* To be called when the claim has changed, too, by whose ids the tree is. */
 static void list_unmatched(struct state *state, struct claim_entry *entry)
 {
 	unlist_unmatched(state, entry);
@@ -1131,7 +1131,7 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 {
 	struct claim_entry *entry = state_claim(state, claim->id);
 	struct alloc_entry *alloc;
-	bool was_live, was_unmatched;
+	bool was_live;
 
 	if (!entry)
 		return insert_claim(state, claim, err);
@@ -1145,10 +1145,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_held_twice(state, entry, claim, 1);
 	alloc = state_alloc_of(state, claim);
 	uncount_expired(alloc, &entry->claim, claim);
-	was_unmatched = entry->is_unmatched;
-	unlist_unmatched(state, entry);
 	entry->claim = *claim;
-	if (was_unmatched || !was_live || claim->adopted) /* else its storage is the same */
+	if (entry->is_unmatched || !was_live || claim->adopted) /* else its storage is the same */
 		list_unmatched(state, entry);
 	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	if (claim->state >= CLAIM_NODE_DETACHED)
