@@ -156,7 +156,7 @@ static void add_owner(struct readback_users *users, const char *path)
 {
 	struct stat st;
 
-	if (lstat(path, &st) == 0)
+	if (stat(path, &st) == 0)
 		add_account(users, st.st_uid, st.st_gid);
 }
 

@@ -373,6 +373,29 @@ class Scripts(unittest.TestCase):
         self.assertIn("/run/holdfast\n", self.log())
         self.assertNotIn("/etc", self.log().replace("/etc\n", ""))
 
+    def test_no_label_of_a_device_of_a_volume_is_changed(self):
+        target = "/run/holdfast-mount/stage/.csi/ebs/vol/@rw"  # of a block attachment
+        for path in (target, "/run/device", "/run/holdfast/plugins/x"):
+            write(path)
+        must("mount", "--bind", "/run/device", target)
+        self.addCleanup(must, "umount", target)
+        write("/run/chcon", '#!/bin/sh\nshift 2\nfor path in "$@"; do realpath -s "$path" >>/run/log; done\n', 0o755)
+        text = (ROOT / "selinux/debian/prerm").read_text(encoding="utf-8").partition("\nif [")[0]
+        done = run("sh", "-c", f"{text}\nrelabel_run\n", "prerm", "remove")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("/run/holdfast-mount/stage/.csi/ebs/vol\n", self.log())
+        self.assertIn("/run/holdfast/plugins/x\n", self.log())
+        self.assertNotIn(f"{target}\n", self.log())
+
+    def test_an_agent_that_takes_its_socket_away_does_not_fail_the_installation(self):
+        for name in ("selinuxenabled", "semodule"):
+            write(f"/run/{name}", "#!/bin/sh\n", 0o755)
+        # its owner is faster; restorecon(8) ends with 255 if it finds no file
+        write("/run/restorecon", '#!/bin/sh\nfor path; do :; done\n[ "$path" != /run/holdfast/agent.sock ] || rm "$path"\n[ -e "$path" ] || exit 255\n', 0o755)
+        write("/run/holdfast/agent.sock")
+        done = run("sh", ROOT / "selinux/debian/postinst", "configure")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_no_label_is_changed_by_a_path_through_a_folder_of_another_account(self):
         foreign = ("/run/holdfast/plugins", "/run/holdfast/drivers", "/run/holdfast-holders", "/var/lib/holdfast/agent",
                    "/var/lib/holdfast/server", "/var/lib/private/holdfast-volumes")  # fmt: skip

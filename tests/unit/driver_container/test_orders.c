@@ -1081,3 +1081,24 @@ CASE(no_task_has_an_account_of_the_agent_the_driver_or_the_owner_of_a_folder)
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		assert_int_equal(rmdir(paths[i].path), 0);
 }
+
+/* podman-docker makes /run/docker.sock a link to podman's socket. */
+CASE(no_task_has_the_group_of_the_engines_socket_behind_a_link)
+{
+	enum { ENGINE = 104 };
+	struct driver driver = {.settings = &settings, .agent_uid = 101, .agent_gid = 101};
+	char real[FOLDER_SIZE + 8];
+	const char *reason = "";
+	struct error err;
+
+	assert_true(str_format(real, sizeof(real), "%s/real", f->folder) > 0);
+	assert_true(str_format(settings.engine_socket, sizeof(settings.engine_socket), "%s/link", f->folder) >
+		    0);
+	assert_int_equal(mkdir(real, 0700), 0);
+	assert_int_equal(chown(real, ENGINE, ENGINE), 0);
+	assert_int_equal(symlink(real, settings.engine_socket), 0);
+	assert_int_equal(driver_check_user(&driver, "1:104", &reason, &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(driver_check_user(&driver, "104:1", &reason, &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(unlink(settings.engine_socket), 0);
+	assert_int_equal(rmdir(real), 0);
+}
