@@ -133,7 +133,8 @@ static enum status refuse_redacted(const struct volume_parts *given, struct erro
 static enum status complete(struct volume_parts *update, struct volume_entry *entry, bool is_creation,
 			    struct error *err)
 {
-	bool is_made = entry && entry->volume.external_id[0] != '\0';
+	bool is_made =
+		entry && !volume_is_placeholder(&entry->volume) && entry->volume.external_id[0] != '\0';
 	enum status status;
 
 	if (is_creation && !is_made && entry)
@@ -226,7 +227,8 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 			       spec.parts.volume.context_digest);
 	TRY(check_claims(entry, &spec.parts.volume, err));
 	TRY(identity_check_volume(server, call, entry, &spec.parts, err));
-	if (!is_creation && (!entry || !str_eq(entry->volume.external_id, spec.parts.volume.external_id)))
+	if (!is_creation && (!entry || volume_is_placeholder(&entry->volume) ||
+			     !str_eq(entry->volume.external_id, spec.parts.volume.external_id)))
 		TRY(check_copied(server, &spec.parts.volume, err));
 	if (is_creation)
 		TRY(check_source(server, call, &spec, err));

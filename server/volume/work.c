@@ -540,7 +540,9 @@ static enum status check_is_own(struct volume_work *work, const Holdfast__V1__Co
 
 	(void)str_copy(volume.external_id, sizeof(volume.external_id), made->external_id);
 	storage_context_digest(VOLUME_MAP(made->context), made->n_context, volume.context_digest);
-	return identity_check_made(work->server, &volume, &work->error);
+	TRY(identity_check_made(work->server, &volume, &work->error));
+	TRY(volume_work_check_copied(work->server, &volume, &work->error));
+	return snapshots_check_copied(work->server, &volume, &work->error);
 }
 
 /* Another namespace may get the source while the call waits in the plugin's line, or while the plugin makes

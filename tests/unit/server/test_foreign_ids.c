@@ -265,6 +265,76 @@ CASE(an_id_of_which_a_copy_is_being_made_gets_to_no_other_namespace)
 	must(f, "Register", PART("a", "db", "/a"), NULL);
 }
 
+#define DB_OF_A "{\"volume\":{" IN("a", "db") NFS "}}"
+
+/* Namespace b has vol-1, which the provider knows as what it made by the name a/db. */
+static void get_what_a_made(struct fixture *f)
+{
+	must(f, "Create", DB_OF_A, "vol-1");
+	must(f, "Deregister", "{\"id\":\"db\",\"namespace\":\"a\"}", NULL);
+	must(f, "Register", "{\"volume\":{" IN("b", "own") NFS ",\"externalId\":\"vol-1\"}}", NULL);
+}
+
+CASE(an_id_of_which_a_copy_is_being_made_gets_to_no_other_namespace_by_a_creation)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	get_what_a_made(f);
+	caller_with(f, WRITES, &b);
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_UNAVAILABLE);
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	refuses(f, "Create", DB_OF_A, STATUS_FAILED_PRECONDITION, "is being made as a copy");
+	must(f, "Deregister", "{\"id\":\"copy\",\"namespace\":\"b\"}", NULL);
+	must(f, "Create", DB_OF_A, "vol-1");
+}
+
+CASE(an_id_of_which_a_snapshot_is_being_made_gets_to_no_other_namespace_by_a_creation)
+{
+	get_what_a_made(f);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_UNAVAILABLE);
+	start_asking(f, "CreateSnapshot", SNAPSHOT_OF_OWN, &waiting);
+	UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 1);
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	refuses(f, "Create", DB_OF_A, STATUS_FAILED_PRECONDITION, "a snapshot of this id is being made");
+	provider_answer();
+	UNTIL(f, waiting.ended);
+	must(f, "Create", DB_OF_A, "vol-1");
+}
+
+/* A node has reported vol-1 as the storage of a/db meanwhile. */
+CASE(an_id_of_which_a_copy_is_being_made_gets_to_no_other_namespace_by_its_placeholder)
+{
+	struct volume volume = ROW(.type = VOLUME_CSI, .id = "db", .namespace = "a", .plugin_id = "nfs",
+				   .external_id = "vol-1");
+	cleanup(caller_release) struct caller_client b;
+
+	copy_that_waits(f, CALL_CREATE, PROVIDER_FAIL, "Create", COPY_OF_OWN, &b);
+	assert_int_equal(state_put_volume(&f->server->state, &volume, NULL), STATUS_OK);
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	refuses(f, "Register", FOR_A, STATUS_FAILED_PRECONDITION, "is being made as a copy");
+	refuses(f, "Create", DB_OF_A, STATUS_FAILED_PRECONDITION, "holdfast volume register");
+}
+
+/* Until the creation is stored, no work in flight shows what it copies. */
+CASE(a_copy_of_an_id_that_another_namespace_had_in_between_is_not_made)
+{
+	struct pending deregistered = {0}, registered = {0};
+	cleanup(caller_release) struct caller_client b;
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	start_asking(f, "Create", COPY_OF_OWN, &waiting);
+	start_asking(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", &deregistered);
+	start_asking(f, "Register", FOR_A, &registered);
+	UNTIL(f, waiting.ended && deregistered.ended && registered.ended);
+	assert_int_equal(registered.status, STATUS_OK);
+	must(f, "Deregister", "{\"id\":\"db\",\"namespace\":\"a\"}", NULL);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
+	assert_int_equal(provider_volumes(), 1);
+}
+
 /* Each by which a creation waits. */
 static void check_no_copy(struct fixture *f, enum provider_outcome outcome)
 {
@@ -281,7 +351,7 @@ static void check_no_copy(struct fixture *f, enum provider_outcome outcome)
 	assert_string_equal(entry->volume.external_id, "");
 	assert_int_equal(provider_volumes(), n);
 	assert_non_null(strstr(volume_detail_of(f->server, &entry->volume)->phase_error,
-			       "clone_id: another namespace has this id"));
+			       "clone_id: other namespaces have this id"));
 	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
 }
 
