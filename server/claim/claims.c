@@ -108,7 +108,7 @@ bool claims_may_run(struct server *server, const struct claim *claim)
 	       alloc->alloc.desired_status != DESIRED_STOP;
 }
 
-struct volume_entry *claims_storage(const struct claim_entry *entry)
+struct volume_entry *claims_storage(const struct claim_entry *entry, struct volume_entry *unknown)
 {
 	struct state *state = entry->volume->state;
 	const char *external_id = plugin_args_external_id(state, &entry->claim);
@@ -123,22 +123,32 @@ struct volume_entry *claims_storage(const struct claim_entry *entry)
 	     str_eq(entry->claim.plugin_id, entry->volume->volume.plugin_id)))
 		return entry->volume;
 	storage_identify_external(entry->claim.plugin_id, external_id, &id);
+	if (!id.is_known)
+		return entry->volume;
 	other = storage_first(state, &id);
-	return other ? other : entry->volume;
+	if (other)
+		return other;
+	*unknown = (struct volume_entry){.state = state, .storage = id, .volume = {.type = VOLUME_CSI}};
+	(void)str_copy(unknown->volume.namespace, sizeof(unknown->volume.namespace), entry->claim.namespace);
+	(void)str_copy(unknown->volume.id, sizeof(unknown->volume.id), entry->claim.volume_id);
+	(void)str_copy(unknown->volume.plugin_id, sizeof(unknown->volume.plugin_id), entry->claim.plugin_id);
+	(void)str_copy(unknown->volume.external_id, sizeof(unknown->volume.external_id), external_id);
+	return unknown;
 }
 
-const struct claim *claims_find_other_holder(const struct volume_entry *volume, const struct claim *claim)
+const struct claim *claims_find_other_holder(const struct claim_entry *entry)
 {
-	const struct claim_entry *entry;
+	struct state *state = entry->volume->state;
+	const struct claim_entry *at = NULL;
+	struct volume_entry unknown, *volume = claims_storage(entry, &unknown);
 
-	for (entry = storage_next_attached(volume, NULL); entry;
-	     entry = storage_next_attached(volume, entry)) {
-		const struct claim *other = &entry->claim;
+	while ((at = storage_next_attached(volume, at))) {
+		const struct claim *other = &at->claim;
 
-		if (other->state > CLAIM_UNPUBLISHING || str_eq(other->node_id, claim->node_id))
+		if (other->state > CLAIM_UNPUBLISHING || str_eq(other->node_id, entry->claim.node_id))
 			continue;
-		if (plugin_args_same_node(volume->state, other, claim) ||
-		    (other->attach != ATTACH_NONE && plugin_args_node_id(volume->state, other)[0] == '\0'))
+		if (plugin_args_same_node(state, other, &entry->claim) ||
+		    (other->attach != ATTACH_NONE && plugin_args_node_id(state, other)[0] == '\0'))
 			return other;
 	}
 	return NULL;

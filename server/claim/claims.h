@@ -24,12 +24,13 @@ enum status claims_take_from_node(struct change *change, const struct claim_entr
 bool claims_may_run(struct server *server, const struct claim *claim);
 
 /** Returns a volume of the storage that a detach of @entry takes away: that of its name, unless the claim is
- * on other storage which another volume has. */
-struct volume_entry *claims_storage(const struct claim_entry *entry);
+ * on other storage. If no volume has that, @unknown, which is made one that only storage_next_attached() and
+ * epoch_check() can be asked about; it has the name of the claim's volume. */
+struct volume_entry *claims_storage(const struct claim_entry *entry, struct volume_entry *unknown);
 
-/** Returns the claim of another node that a detach of @claim, of @volume, takes the device from, or may:
- * the provider knows that node by the same id, or its id is not known. NULL: no such claim. */
-const struct claim *claims_find_other_holder(const struct volume_entry *volume, const struct claim *claim);
+/** Returns the claim of another node that a detach of @entry takes the device from, or may: the provider
+ * knows that node by the same id, or its id is not known. NULL: no such claim. */
+const struct claim *claims_find_other_holder(const struct claim_entry *entry);
 
 /** The allocation has ended: stages the release of each of its live claims. */
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,

@@ -43,10 +43,25 @@ struct fence {
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 };
 
+/* Does a detach of @volume take the device of @entry, too? If no volume has its storage, it does if a claim
+ * of @volume is on that. Costs the number of those then. */
+static bool is_attached_as(const struct claim_entry *entry, const struct volume_entry *volume)
+{
+	struct volume_entry unknown, *storage = claims_storage(entry, &unknown);
+	const struct claim_entry *at;
+
+	if (storage != &unknown)
+		return storage_is_attached_as(volume, storage);
+	LIST_FOREACH (at, &volume->claims, of_volume)
+		if (claim_is_live(&at->claim) && str_eq(at->claim.plugin_id, entry->claim.plugin_id) &&
+		    str_eq(at->claim.external_id, entry->claim.external_id))
+			return true;
+	return false;
+}
+
 static bool is_held(const struct claim_entry *entry, const struct volume_entry *volume)
 {
-	return storage_is_attached_as(volume, claims_storage(entry)) &&
-	       entry->claim.state <= CLAIM_UNPUBLISHING;
+	return is_attached_as(entry, volume) && entry->claim.state <= CLAIM_UNPUBLISHING;
 }
 
 /* Has it an attachment that the provider can be asked to take? */
@@ -172,7 +187,7 @@ static enum status check_others(struct server *server, const struct rpc_call *ca
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = claims[i].claim;
-		const struct claim *other = claims_find_other_holder(volume, claim);
+		const struct claim *other = claims_find_other_holder(state_claim(&server->state, claim->id));
 
 		if (other && !foreign_shows_claims(server, call, volume->namespace, other->namespace))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -239,8 +254,7 @@ bool fence_is_possible(struct server *server, const struct claim_entry *entry)
 {
 	return entry->claim.attach != ATTACH_NONE &&
 	       (!node_is_connected(entry->node) || entry->claim.other_machine) &&
-	       can_detach(server, entry->claim.plugin_id) &&
-	       !claims_find_other_holder(claims_storage(entry), &entry->claim);
+	       can_detach(server, entry->claim.plugin_id) && !claims_find_other_holder(entry);
 }
 
 /* --- the answer --- */
@@ -290,7 +304,7 @@ static bool is_fenced(const struct claim_entry *entry, const struct volume_entry
 {
 	const char *stored = entry->claim.external_node_id;
 
-	if (!storage_is_attached_as(volume, claims_storage(entry)) || entry->claim.attach == ATTACH_NONE ||
+	if (!is_attached_as(entry, volume) || entry->claim.attach == ATTACH_NONE ||
 	    !str_eq(plugin_args_external_id(&entry->server->state, &entry->claim), fence->external_id) ||
 	    !(stored[0] != '\0' ? str_eq(stored, fence->external_node_id)
 				: str_eq(entry->id, fence->claim_id)))

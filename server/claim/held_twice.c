@@ -125,7 +125,7 @@ static struct claim_entry *next_rival(const struct claim_entry *own, walk_fn *wa
 
 static const struct claim_entry *find_rival(const struct claim_entry *own)
 {
-	const struct volume_entry *storage;
+	struct volume_entry unknown, *storage;
 	struct claim_entry *rival;
 
 	if (own->n_rivals == 0 && storage_is_alone(own->volume) && RB_EMPTY(&own->volume->state->unmatched))
@@ -133,7 +133,7 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 	rival = next_rival(own, storage_next_claim, own->volume, NULL);
 	if (rival)
 		return rival;
-	storage = claims_storage(own);
+	storage = claims_storage(own, &unknown);
 	return storage != own->volume ? next_rival(own, storage_next_attached, storage, NULL) : NULL;
 }
 
@@ -156,7 +156,7 @@ static void pair_on(struct claim_entry *own, walk_fn *walk, struct volume_entry 
 
 static void pair(struct claim_entry *own)
 {
-	struct volume_entry *storage = claims_storage(own);
+	struct volume_entry unknown, *storage = claims_storage(own, &unknown);
 
 	pair_on(own, storage_next_by_others, own->volume);
 	if (storage != own->volume)

@@ -74,7 +74,7 @@ static struct claim_entry *next_live_attached(const struct volume_entry *volume,
 static const struct claim **find_siblings(struct server *server, const struct claim_entry *entry,
 					  size_t *ret_n)
 {
-	struct volume_entry *volume = claims_storage(entry);
+	struct volume_entry unknown, *volume = claims_storage(entry, &unknown);
 	const struct claim **ret;
 	struct claim_entry *other;
 	size_t n = 0;
@@ -256,7 +256,7 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
  * reported since: such a claim has a detach of its own. */
 static void free_detached(struct claim_entry *entry, const char *node_id)
 {
-	struct volume_entry *volume = claims_storage(entry);
+	struct volume_entry unknown, *volume = claims_storage(entry, &unknown);
 	struct claim_entry *other;
 	struct claim_entry *next;
 
@@ -280,8 +280,7 @@ static bool is_detach_wanted(struct server *server, void *userdata)
 	const struct detach *detach = userdata;
 	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
 
-	if (!entry || release_next(server, entry) != RELEASE_DETACH ||
-	    claims_find_other_holder(claims_storage(entry), &entry->claim))
+	if (!entry || release_next(server, entry) != RELEASE_DETACH || claims_find_other_holder(entry))
 		return false;
 	entry->work.is_unsent = false;
 	server->releases->stats.detaches++;
@@ -348,7 +347,7 @@ static enum status no_provider_node(const struct claim *claim, struct error *err
 /* Refuses if the detach could take the device of a claim of another node, whose id is not known. */
 static enum status check_others(const struct claim_entry *entry, struct error *err)
 {
-	const struct claim *other = claims_find_other_holder(claims_storage(entry), &entry->claim);
+	const struct claim *other = claims_find_other_holder(entry);
 
 	if (!other)
 		return STATUS_OK;
@@ -371,6 +370,7 @@ static enum status check_others(const struct claim_entry *entry, struct error *e
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
 {
 	struct plugin_detach_args args;
+	struct volume_entry unknown;
 	struct detach *detach = calloc(1, sizeof(*detach));
 	struct controller_call call = {
 		.plugin_id = entry->claim.plugin_id,
@@ -385,7 +385,7 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 		return error_no_memory(err, "a release");
 	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
 	/* after a restore the node may hold it by a claim that is not known here yet */
-	status = epoch_check(server, &claims_storage(entry)->volume, err);
+	status = epoch_check(server, &claims_storage(entry, &unknown)->volume, err);
 	if (status == STATUS_OK)
 		status = check_others(entry, err);
 	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
@@ -526,6 +526,7 @@ static void drive_siblings(struct server *server, const struct claim *claim,
 static void note_claim(struct server *server, const struct claim *claim)
 {
 	struct claim_entry *entry = state_claim(&server->state, claim->id);
+	struct volume_entry unknown;
 
 	if (claim->state == CLAIM_FREED) {
 		server->releases->stats.freed++;
@@ -537,7 +538,7 @@ static void note_claim(struct server *server, const struct claim *claim)
 		entry->work.is_unsent = true;
 	release_drive(server, entry);
 	if (claim->state >= CLAIM_NODE_DETACHED && claim->attempts == 0)
-		drive_siblings(server, claim, claims_storage(entry));
+		drive_siblings(server, claim, claims_storage(entry, &unknown));
 }
 
 /* Work that is ordered to stop on a node that is away. */

@@ -2920,19 +2920,72 @@ static void hold_more_twice(struct fixture *f, struct alloc *alloc, struct claim
 	settle(f);
 }
 
+static void release_first(struct fixture *f, const struct claim *held)
+{
+	unsigned int n = f->plugin.calls[DETACH];
+
+	fake_node_send_released(&f->n1, held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], n); /* ALLOC_3 has vol-db on n1 */
+}
+
 CLUSTER_TEST(the_release_of_an_unmatched_claim_takes_no_device_that_is_in_use)
 {
 	struct alloc alloc;
 	struct claim held;
-	unsigned int n;
 
 	hold_more_twice(f, &alloc, &held);
-	n = f->plugin.calls[DETACH];
 	assert_ok(stop_alloc(f, ALLOC_1, NULL));
-	fake_node_send_released(&f->n1, &held);
-	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
-	settle(f);
-	assert_int_equal(f->plugin.calls[DETACH], n); /* ALLOC_3 has vol-db on n1 */
+	release_first(f, &held);
+}
+
+/* As above, but the backup has other storage by both names: no volume has vol-db. */
+static void hold_unknown_twice(struct fixture *f, struct claim *held)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct alloc alloc;
+	struct volume more;
+	struct claim other;
+
+	hold_more_twice(f, &alloc, held);
+	more = state_volume(&f->server->state, "default", "more")->volume;
+	other = LIST_FIRST(&state_volume(&f->server->state, "default", "more")->claims)->claim;
+	other.adopted = other.storage_proven = true;
+	(void)str_copy(more.external_id, sizeof(more.external_id), "vol-more");
+	change_put_volume(&change, &more);
+	change_put_claim(&change, &other);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	assert_true(state_claim(&f->server->state, other.id)->is_unmatched);
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+}
+
+CLUSTER_TEST(the_release_of_an_unmatched_claim_takes_no_device_of_another_one)
+{
+	struct claim held;
+
+	hold_unknown_twice(f, &held);
+	release_first(f, &held);
+}
+
+static enum status fence_off(struct fixture *f, const char *id, struct error *err);
+
+CLUSTER_TEST(a_fence_takes_no_device_of_other_work_on_storage_that_no_volume_has)
+{
+	struct error err = {.msg = ""};
+	struct claim held;
+	unsigned int n;
+
+	hold_unknown_twice(f, &held);
+	n = f->plugin.calls[DETACH];
+	lose(f, &f->n1);
+	assert_error(fence_off(f, "db", &err), STATUS_FAILED_PRECONDITION, err,
+		     "allocation " ALLOC_3 " on node n1 may continue");
+	assert_ok(stop_alloc(f, ALLOC_3, NULL));
+	assert_ok(fence_off(f, "db", &err));
+	assert_int_equal(f->plugin.calls[DETACH], n + 1);
+	UNTIL(f, LIST_EMPTY(&state_node(&f->server->state, "n1")->claims) ||
+			 !claim_is_live(&LIST_FIRST(&state_node(&f->server->state, "n1")->claims)->claim));
 }
 
 static enum status fence_off(struct fixture *f, const char *id, struct error *err)
