@@ -89,8 +89,8 @@ struct claim {
 	enum claim_state state;
 	enum evidence evidence;
 	char evidence_detail[EVIDENCE_DETAIL_MAX + 1];
-	bool sent_to_node; /* false: the grant provably never left the server */
 	enum controller_attach attach;
+	bool sent_to_node;   /* false: the grant provably never left the server */
 	bool adopted;	     /* learned from its node after a restore */
 	bool storage_proven; /* adopted: external_id is that of its ticket, or of the server's own record */
 	bool storage_digest; /* adopted: external_id is the digest in its ticket, of an id that is unknown */

@@ -1030,41 +1030,51 @@ static void count_held_twice(struct state *state, struct claim_entry *entry, con
 	state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;
 }
 
-static void count_pair(struct state *state, const struct rival_pair *pair, int change)
+static void count_rival(struct state *state, struct claim_entry *entry, int change)
 {
-	for (int i = 0; i < 2; i++) {
-		struct volume_entry *volume = pair->claims[i]->volume;
-		bool was_held_twice = volume_is_held_twice(volume);
+	bool was_held_twice = volume_is_held_twice(entry->volume);
 
-		pair->claims[i]->n_rivals += (uint32_t)change;
-		volume->n_rivals += (size_t)change;
-		state->n_volumes_held_twice += (size_t)volume_is_held_twice(volume) - (size_t)was_held_twice;
-	}
+	entry->n_rivals += (uint32_t)change;
+	entry->volume->n_rivals += (size_t)change;
+	state->n_volumes_held_twice += (size_t)volume_is_held_twice(entry->volume) - (size_t)was_held_twice;
+}
+
+static void link_rival(struct state *state, struct claim_entry *entry, struct rival_link *link,
+		       struct claim_entry *other, struct rival_link *back)
+{
+	*link = (struct rival_link){.other = other, .back = back};
+	LIST_INSERT_HEAD(&entry->rivals, link, of_claim);
+	count_rival(state, entry, 1);
 }
 
 bool state_pair_rivals(struct state *state, struct claim_entry *one, struct claim_entry *other)
 {
-	struct rival_pair *pair = malloc(sizeof(*pair));
+	struct rival_link *link = malloc(sizeof(*link));
+	struct rival_link *back = link ? malloc(sizeof(*back)) : NULL;
 
-	if (!pair)
+	if (!back) {
+		free(link);
 		return false;
-	*pair = (struct rival_pair){.claims = {one, other}};
-	LIST_INSERT_HEAD(&state->rival_pairs, pair, of_state);
-	count_pair(state, pair, 1);
+	}
+	link_rival(state, one, link, other, back);
+	link_rival(state, other, back, one, link);
 	return true;
 }
 
-void state_drop_pairs(struct state *state, const struct claim_entry *entry)
+static void drop_rival(struct state *state, struct claim_entry *entry, struct rival_link *link)
 {
-	struct rival_pair *next, *pair = entry->n_rivals > 0 ? LIST_FIRST(&state->rival_pairs) : NULL;
+	LIST_REMOVE(link, of_claim);
+	free(link);
+	count_rival(state, entry, -1);
+}
 
-	for (; pair; pair = next) {
-		next = LIST_NEXT(pair, of_state);
-		if (pair->claims[0] != entry && pair->claims[1] != entry)
-			continue;
-		count_pair(state, pair, -1);
-		LIST_REMOVE(pair, of_state);
-		free(pair);
+void state_drop_pairs(struct state *state, struct claim_entry *entry)
+{
+	struct rival_link *link;
+
+	while ((link = LIST_FIRST(&entry->rivals))) {
+		drop_rival(state, link->other, link->back);
+		drop_rival(state, entry, link);
 	}
 }
 
@@ -1102,6 +1112,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	entry->claim = *claim;
 	entry->id = entry->claim.id;
 	entry->server = state->server;
+	LIST_INIT(&entry->rivals);
 	entry->volume = volume;
 	entry->node = node;
 	RB_INSERT(claim_tree, &state->claims, entry);
@@ -1585,7 +1596,6 @@ void state_init(struct state *state)
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
 	RB_INIT(&state->unmatched);
-	LIST_INIT(&state->rival_pairs);
 	TAILQ_INIT(&state->absent);
 }
 

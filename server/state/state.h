@@ -48,6 +48,7 @@ RB_HEAD(controller_tree, instance_entry);
 RB_HEAD(provider_id_tree, instance_entry);
 RB_HEAD(instance_tree, instance_entry);
 RB_HEAD(runner_tree, plugin_runner);
+LIST_HEAD(rival_list, rival_link);
 
 /* The work on a claim, in memory only; of release.c and grant.c. */
 struct claim_work {
@@ -82,7 +83,7 @@ struct claim_entry {
 	struct server *server;	     /* borrowed */
 	struct claim_work work;
 	uint32_t n_pending; /* changes of it that are not durable */
-	uint32_t n_rivals;  /* live claims that exclude it: of its volume, and of rival_pairs */
+	uint32_t n_rivals;  /* live claims that exclude it: of its volume, and of rivals */
 	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was ordered to stop
 			     */
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
@@ -91,6 +92,7 @@ struct claim_entry {
 	LIST_ENTRY(claim_entry) of_recalled;
 	uint64_t reported_by;	   /* serial of the session whose report named it */
 	struct claim_usage *usage; /* owned; NULL: not known, see usage_index.h */
+	struct rival_list rivals;  /* by other names, see state_pair_rivals() */
 };
 
 /* Kinds of claims of which any number are compatible, see count_rivals(); 0: others. */
@@ -113,16 +115,17 @@ struct volume_entry {
 	struct claim_list claims;
 	size_t n_live;
 	size_t n_was_freed;	      /* of the live ones, those that were freed before; see held_twice.h */
-	size_t n_rivals;	      /* such pairs of live ones, and rival_pairs */
+	size_t n_rivals;	      /* such pairs of live ones, and rival_links */
 	size_t n_crowd[CLAIM_CROWDS]; /* live ones by crowd */
 	size_t n_freed;		      /* claims since history was last pruned */
 	uint64_t freed_index; /* when a claim that has left the state was last changed, since the start */
 };
 
-/* Two live claims of one storage by two names, of which the access mode allows but one. */
-struct rival_pair {
-	LIST_ENTRY(rival_pair) of_state;
-	struct claim_entry *claims[2]; /* borrowed */
+/* Each of two live claims of one storage, by two names, that exclude each other lists the other. */
+struct rival_link {
+	LIST_ENTRY(rival_link) of_claim;
+	struct claim_entry *other; /* borrowed */
+	struct rival_link *back;   /* borrowed; that of the other */
 };
 
 /* Is more mounted of it than its access mode allows? */
@@ -348,7 +351,6 @@ struct state {
 	size_t n_unreported;
 	struct claim_list recalled;
 	struct unmatched_tree unmatched; /* see storage_next_unmatched() */
-	LIST_HEAD(, rival_pair) rival_pairs;
 	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
@@ -418,11 +420,11 @@ void state_unlist_absent(struct state *state, struct node_entry *node);
 struct claim_entry *state_unmatched_from(struct state *state, const char *plugin_id, const char *external_id);
 struct claim_entry *state_unmatched_next(const struct claim_entry *entry);
 
-/** For held_twice.c: counts the two claims as a rival_pair, until one ends. False when memory is short. */
+/** For held_twice.c: lists each claim as a rival of the other until one ends. False when memory is short. */
 bool state_pair_rivals(struct state *state, struct claim_entry *one, struct claim_entry *other);
 
-/** Ends the pairs of the claim. Costs the number of all pairs if it has rivals. */
-void state_drop_pairs(struct state *state, const struct claim_entry *entry);
+/** Ends the pairs of the claim. Costs their number. */
+void state_drop_pairs(struct state *state, struct claim_entry *entry);
 
 /** For freed.c: the freed claim must leave the state; or is no longer listed. A repeat changes nothing. */
 void state_list_recalled(struct state *state, struct claim_entry *entry);

@@ -3,6 +3,8 @@
 
 #include "state/state.h"
 
+#include <time.h>
+
 static struct volume volume(const char *namespace, const char *id)
 {
 	struct volume v = {0};
@@ -181,6 +183,81 @@ TEST(rivals_are_counted_from_both_sides)
 		for (int crowd = 0; crowd < CLAIM_CROWDS; crowd++)
 			assert_int_equal(entry->n_crowd[crowd], 0);
 	}
+}
+
+/* Puts volume n@n with claim @n, and returns the claim. */
+static struct claim_entry *put_held(struct state *world, int n)
+{
+	char name[16];
+	struct volume v;
+	struct claim c;
+
+	(void)str_format(name, sizeof(name), "n%d", n);
+	v = volume("default", name);
+	c = claim(n, name, CLAIM_TAKEN);
+	assert_int_equal(state_put_volume(world, &v, NULL), STATUS_OK);
+	assert_int_equal(state_put_claim(world, &c, NULL), STATUS_OK);
+	return state_claim(world, c.id);
+}
+
+static void end_claim(struct state *world, struct claim_entry *entry)
+{
+	struct claim c = entry->claim;
+
+	c.state = CLAIM_FREED;
+	assert_int_equal(state_put_claim(world, &c, NULL), STATUS_OK);
+}
+
+TEST(a_pair_of_rivals_ends_with_either_claim)
+{
+	cleanup(state_release) struct state world;
+	struct claim_entry *claims[4];
+
+	state_init(&world);
+	for (int i = 0; i < 4; i++)
+		claims[i] = put_held(&world, i);
+	for (int i = 0; i < 3; i++)
+		assert_true(state_pair_rivals(&world, claims[i], claims[i + 1]));
+	assert_int_equal(claims[1]->n_rivals, 2);
+	assert_int_equal(world.n_volumes_held_twice, 4);
+	end_claim(&world, claims[1]);
+	assert_int_equal(claims[0]->n_rivals, 0);
+	assert_int_equal(claims[1]->n_rivals, 0);
+	assert_int_equal(claims[2]->n_rivals, 1);
+	assert_int_equal(world.n_volumes_held_twice, 2);
+	state_delete_claim(&world, claims[3]);
+	assert_int_equal(claims[2]->n_rivals, 0);
+	assert_int_equal(claims[2]->volume->n_rivals, 0);
+	assert_int_equal(world.n_volumes_held_twice, 0);
+}
+
+/* Each of @n claims has two rivals. Returns the time in which half of them end. */
+static clock_t end_rivals(int n)
+{
+	struct claim_entry **claims = calloc((size_t)n, sizeof(*claims));
+	cleanup(state_release) struct state world;
+	clock_t start;
+
+	assert_non_null(claims);
+	state_init(&world);
+	for (int i = 0; i < n; i++) {
+		claims[i] = put_held(&world, i);
+		assert_true(i == 0 || state_pair_rivals(&world, claims[i], claims[i - 1]));
+	}
+	start = clock();
+	for (int i = 0; i < n / 2; i++) /* the oldest pairs: a walk of all would meet them last */
+		end_claim(&world, claims[i]);
+	start = clock() - start;
+	assert_int_equal(world.n_volumes_held_twice, n / 2);
+	free(claims);
+	return start;
+}
+
+TEST(the_end_of_claims_with_rivals_costs_no_square_of_their_number)
+{
+	clock_t few = end_rivals(2048);
+
+	assert_true(end_rivals(16384) < 24 * few); /* 8 times as many; a square: 64 times as long */
 }
 
 TEST(a_claim_of_an_unknown_volume_is_refused)
