@@ -30,8 +30,8 @@ enum {
 	AGAIN_COST_US = 60000000, /* of those of a node beyond these: one a minute */
 	AGAIN_BURST = 8,
 	PAIRS_MAX = 2,	 /* of a claim with rivals of other names */
-	LOOKS_MAX = 64,	 /* at claims of other names, for these */
-	OF_NAME_MAX = 8, /* claims that are paired after a start */
+	LOOKS_MAX = 512, /* at claims of other names, for these */
+	OF_NAME_MAX = 8, /* claims of each mode that are paired after a start */
 };
 
 /* Describes the holder to readers of namespace @own (NULL: of all). */
@@ -128,6 +128,8 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 	struct volume_entry unknown, *storage;
 	struct claim_entry *rival;
 
+	if (!LIST_EMPTY(&own->rivals))
+		return LIST_FIRST(&own->rivals)->other;
 	if (own->n_rivals == 0 && storage_is_alone(own->volume) && RB_EMPTY(&own->volume->state->unmatched))
 		return NULL;
 	rival = next_rival(own, storage_next_claim, own->volume, NULL);
@@ -169,17 +171,18 @@ void held_twice_pair(struct claim_entry *own)
 	pair(own);
 }
 
-/* A few claims of each name: all of one name have the same rivals, but for those that only read. */
+/* A few claims of each name that write, and that read: others of that name have the same rivals. */
 void held_twice_pair_all(struct server *server)
 {
 	struct volume_entry *volume = state_volume_from(&server->state, "", "");
 	struct claim_entry *entry;
 
 	for (; volume && server->state.n_claims_adopted > 0; volume = state_volume_next(volume)) {
-		int n = 0;
+		int n[CLAIM_MODE_N] = {0};
 
 		LIST_FOREACH (entry, &volume->claims, of_volume)
-			if (entry->claim.adopted && claim_is_live(&entry->claim) && n++ < OF_NAME_MAX)
+			if (entry->claim.adopted && claim_is_live(&entry->claim) &&
+			    n[entry->claim.mode]++ < OF_NAME_MAX)
 				pair(entry);
 	}
 }

@@ -626,7 +626,7 @@ static void warn_of_rivals(struct claim_entry *entry)
 	struct error err;
 
 	held_twice_pair(entry);
-	if (held_twice_check_repeat(entry, &err) != STATUS_OK)
+	if (entry->n_rivals > 0 && held_twice_check_repeat(entry, &err) != STATUS_OK)
 		log_ctx(LOG_ERR, claim_log(&log, &entry->claim, "epoch", LOG_EVENT_NONE, &err),
 			"the claim is held, and so is another");
 }

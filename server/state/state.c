@@ -827,6 +827,8 @@ static int compare_unmatched(const struct claim_entry *a, const struct claim_ent
 
 	if (c == 0)
 		c = strcmp(a->claim.external_id, b->claim.external_id);
+	if (c == 0) /* those that write first: no number of readers hides them */
+		c = (int)b->claim.mode - (int)a->claim.mode;
 	return c != 0 ? c : strcmp(a->id, b->id);
 }
 
@@ -837,6 +839,7 @@ struct claim_entry *state_unmatched_from(struct state *state, const char *plugin
 	struct claim_entry key;
 
 	key.id = "";
+	key.claim.mode = CLAIM_WRITE;
 	(void)str_copy(key.claim.plugin_id, sizeof(key.claim.plugin_id), plugin_id);
 	(void)str_copy(key.claim.external_id, sizeof(key.claim.external_id), external_id);
 	return RB_NFIND(unmatched_tree, &state->unmatched, &key);

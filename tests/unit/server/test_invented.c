@@ -3185,6 +3185,78 @@ CLUSTER_TEST(a_storage_that_is_held_twice_by_two_names_is_an_alarm)
 	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
 }
 
+/* @node has vol-1 by @name, in @access; its record is of storage @id. The newest claim is the first of its
+ * name. */
+static struct claim_entry *put_holder(struct fixture *f, const char *name, const char *id, const char *node,
+				      enum access_mode access, enum claim_mode mode, bool is_adopted)
+{
+	static unsigned int n;
+	struct volume volume =
+		ROW(.namespace = NAMESPACE_DEFAULT, .type = VOLUME_CSI, .plugin_id = "nfs", .name = "v");
+	struct claim claim = ROW(.namespace = NAMESPACE_DEFAULT, .state = CLAIM_TAKEN, .plugin_id = "nfs",
+				 .external_id = "vol-1", .allocation_id = ALLOC_1,
+				 .attachment_mode = ATTACHMENT_FILE_SYSTEM, .access_mode = access,
+				 .mode = mode, .adopted = is_adopted, .storage_proven = is_adopted);
+
+	(void)str_copy(volume.id, sizeof(volume.id), name);
+	(void)str_copy(volume.external_id, sizeof(volume.external_id), id);
+	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), name);
+	(void)str_copy(claim.node_id, sizeof(claim.node_id), node);
+	(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-%012u", ++n);
+	assert_ok(state_put_volume(&f->server->state, &volume, NULL));
+	assert_ok(state_put_claim(&f->server->state, &claim, NULL));
+	return state_claim(&f->server->state, claim.id);
+}
+
+/* @n nodes read vol-1 by names of storage @id. */
+static void put_readers(struct fixture *f, const char *id, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char name[16], node[16];
+
+		(void)str_format(name, sizeof(name), "aa%d", i);
+		(void)str_format(node, sizeof(node), "m%d", i);
+		(void)put_holder(f, name, id, node, MULTI_NODE_SINGLE_WRITER, CLAIM_READ, true);
+	}
+}
+
+/* n1 reported the claims of bb, n2 was granted cc. */
+CLUSTER_TEST(many_readers_hide_no_two_writers)
+{
+	put_readers(f, "vol-1", 100);
+	(void)put_holder(f, "bb", "vol-1", "n1", MULTI_NODE_SINGLE_WRITER, CLAIM_WRITE, true);
+	for (int i = 0; i < 16; i++)
+		(void)put_holder(f, "bb", "vol-1", "n1", MULTI_NODE_SINGLE_WRITER, CLAIM_READ, true);
+	(void)put_holder(f, "cc", "vol-1", "n2", MULTI_NODE_SINGLE_WRITER, CLAIM_WRITE, false);
+	held_twice_pair_all(f->server);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	assert_int_equal(state_volume(&f->server->state, "default", "bb")->n_rivals, 1);
+	assert_int_equal(state_volume(&f->server->state, "default", "cc")->n_rivals, 1);
+}
+
+/* As above, but the backup has the readers' names, and bb, as another storage. */
+CLUSTER_TEST(many_unmatched_readers_hide_no_two_writers)
+{
+	put_readers(f, "vol-2", 1000);
+	(void)put_holder(f, "bb", "vol-2", "n1", MULTI_NODE_SINGLE_WRITER, CLAIM_WRITE, true);
+	held_twice_pair(put_holder(f, "cc", "vol-1", "n2", MULTI_NODE_SINGLE_WRITER, CLAIM_WRITE, true));
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	assert_int_equal(state_volume(&f->server->state, "default", "bb")->n_rivals, 1);
+}
+
+CLUSTER_TEST(many_claims_of_one_node_hide_no_claim_of_another)
+{
+	for (int i = 0; i < 100; i++) {
+		char name[16];
+
+		(void)str_format(name, sizeof(name), "aa%d", i);
+		(void)put_holder(f, name, "vol-1", "n1", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+	}
+	(void)put_holder(f, "bb", "vol-1", "n2", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, false);
+	held_twice_pair_all(f->server);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 101);
+}
+
 /* As a_believed_mount_holds_its_storage_under_each_name, but the backup has db as another storage. */
 CLUSTER_TEST(a_believed_mount_holds_its_storage_also_if_its_name_had_another)
 {
