@@ -325,6 +325,23 @@ class Scripts(unittest.TestCase):
             self.assertEqual(sorted(os.listdir("/var/lib/backup")), [f"{i}.kit" for i in range(4 - left, 4)], keep)
             self.assertEqual((done.returncode == 0, "no kit is removed" in done.stderr), (left < 3, left == 3), done.stderr)
 
+    def test_the_kit_that_was_just_taken_is_never_removed(self):
+        unit = (ROOT / "systemd/holdfast-backup.service.in").read_text(encoding="utf-8").replace("@CMAKE_INSTALL_FULL_BINDIR@/holdfast", "take")
+        lines = [line.partition("=")[2].replace("$$", "$").replace("%%", "%") for line in unit.splitlines() if line.startswith("ExecStart")]
+        write("/run/take", '#!/bin/sh\nfor path; do :; done\necho >"$path"\n', 0o755)
+        write("/run/date", "#!/bin/sh\necho 2026-11-29T000000Z\n", 0o755)
+        for keep, old, left in ((2, ("11-27", "11-28"), ("11-28", "11-29")), (1, (), ("11-29",)),
+                                (2, ("11-30", "12-01"), None), (1, ("11-30",), None), (9, ("11-30",), None)):  # fmt: skip
+            shutil.rmtree("/var/lib/backup", ignore_errors=True)
+            os.mkdir("/var/lib/backup")
+            for day in old:
+                write(f"/var/lib/backup/2026-{day}T000000Z.kit")
+            done = run("env", "STATE_DIRECTORY=/var/lib/backup", f"BACKUP_KEEP={keep}", "CREDENTIALS_DIRECTORY=/run",
+                       "sh", "-ec", "\n".join(lines))  # fmt: skip
+            self.assertEqual(done.returncode == 0, left is not None, done.stderr)
+            self.assertEqual(sorted(os.listdir("/var/lib/backup")), sorted(f"2026-{day}T000000Z.kit" for day in left or (*old, "11-29")))
+            self.assertEqual(f"remove /var/lib/backup/2026-{old and old[-1]}T000000Z.kit" in done.stderr, left is None, done.stderr)
+
     def in_use(self, applied="", noted=False):
         """Is a mount below /var/lib/p in use, with these trees of the applied policy?"""
         write(f"{LIBEXEC}/holdfast-policy", f"#!/bin/sh\n[ \"$*\" = 'trees /etc/holdfast/mounthelper.policy' ] && printf '{applied}'\n", 0o755)
