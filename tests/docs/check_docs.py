@@ -833,6 +833,13 @@ def check_runbook():
         fault("docs/three-servers.md: installs no etcd-client, whose etcdctl pages type; Debian's etcd-server has none")
 
 
+def check_waits():
+    """No wait of a page is ended by the line of another number ("10 nodes"), or of etcd, which leads without a server."""
+    for path in documents():
+        for found in re.findall(r"(?:until .*\| grep |```sh until\n[^`]*```\n\s*```text\n *)'?((?:0 |leads).*)", read(path)):
+            fault(f"{shown(path)}: another line has the words of a wait, too: {found}")
+
+
 def set_members(folder):
     """Members of struct log_ctx that the code of a program sets."""
     text = "".join(read(path) for path in sorted((ROOT / folder).glob("**/*.c")))
@@ -1053,6 +1060,7 @@ def main():
     check_metrics()
     check_alerts()
     check_runbook()
+    check_waits()
     check_journal()
     check_audit_names(files)
     check_examples()
