@@ -50,7 +50,8 @@ static const struct goal of_node[GOALS_MAX] = {
 	{"down", "{node.status}", "down", NULL},
 	{"eligible", "{node.ineligible}", "no", NULL},
 	{"drained", "{node.drain.done_ms?drained}", "drained", NULL},
-	{"free", "{claims?held|free}", "free", NULL},
+	/* the claims of the answer are those of namespaces that the caller may read */
+	{"free", "{node.live_claims?held|{claims?held|free}}", "free", NULL},
 	{GONE, NULL, NULL, NULL},
 };
 
@@ -85,8 +86,8 @@ static const struct kind {
 	 "holdfast volume status {id} --why"},
 	{"node", &holdfast__v1__nodes__descriptor, of_node,
 	 "{node.status}{node.ineligible?, ineligible}{node.disconnect_reason?: "
-	 "{node.disconnect_reason}}{claims?, "
-	 "claims: {claims}}",
+	 "{node.disconnect_reason}}{node.live_claims?, "
+	 "claims: {node.live_claims}}",
 	 "holdfast node status {id}"},
 	{"allocation", &holdfast__v1__allocations__descriptor, of_alloc,
 	 "{allocation.client_status}{allocation.client_description?: {allocation.client_description}}"

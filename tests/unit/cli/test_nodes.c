@@ -55,6 +55,19 @@ TEST_FIXTURE(a_drain_that_lasts_continues_without_the_command, run_setup, NULL)
 	expect_output("\"volumes\": [");
 }
 
+TEST_FIXTURE(claims_that_the_caller_may_not_see_are_counted, run_setup, NULL)
+{
+	will_answer(0, "Nodes.Drain", NODE "}, \"live_claims\": 2}}");
+	will_answer(1, "Nodes.Get", NODE "}, \"live_claims\": 2}}");
+	expect_failure("node drain node-1 --timeout 1ms --yes", STATUS_DEADLINE_EXCEEDED,
+		       "node node-1 still holds 2 claims");
+	expect_output("is draining, 2 volumes are not released yet");
+	fake.requests[0] = '\0';
+	expect_failure("node purge node-1 --reason old --yes", STATUS_FAILED_PRECONDITION,
+		       "node node-1 holds 2 claims");
+	assert_null(strstr(fake.requests, "Nodes.Purge"));
+}
+
 TEST_FIXTURE(a_drain_that_another_command_ends_is_a_failure, run_setup, NULL)
 {
 	drain("{\"node\": {\"id\": \"node-1\", \"ineligible\": true, \"eligibility_reason\": \"a drain was "

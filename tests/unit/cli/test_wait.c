@@ -65,6 +65,8 @@ TEST_FIXTURE(a_node_is_waited_for, run_setup, NULL)
 	expect_reached("node wait node-1 --for free", "Nodes.Get",
 		       "{\"index\": 7, \"node\": {\"id\": \"node-1\"}, \"claims\": [{\"id\": \"c1\"}]}",
 		       NODE(), "node node-1 is free\n");
+	expect_reached("node wait node-1 --for free", "Nodes.Get", NODE(", \"live_claims\": 2"), NODE(),
+		       "node node-1 is free\n"); /* claims that the caller may not see */
 }
 
 TEST_FIXTURE(an_allocation_is_waited_for, run_setup, NULL)

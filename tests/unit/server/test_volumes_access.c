@@ -175,6 +175,7 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 		assert_int_equal(strstr(text, "\"allocations\":[{\"id\":\"" ALLOC_1) != NULL,
 				 cases[i].allocs);
 		assert_int_equal(strstr(text, "00000000c001") != NULL, cases[i].claims);
+		assert_non_null(strstr(text, "\"live_claims\":\"2\"")); /* of all namespaces */
 		assert_null(strstr(text, "theirs"));
 		assert_null(strstr(text, ALLOC_2));
 		assert_int_equal(try(&caller, "Nodes.Drain", "{\"id\":\"n2\"}", text, sizeof(text)),
