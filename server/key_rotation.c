@@ -35,7 +35,7 @@
 typedef Holdfast__V1__SigningKey Key;
 typedef Holdfast__V1__SigningKeys Keys;
 
-enum { ID_TEXT_SIZE = 2 * TICKET_KEY_ID_SIZE + 1, WAIT_SIZE = 256 };
+enum { ID_TEXT_SIZE = 2 * TICKET_KEY_ID_SIZE + 1, WAIT_SIZE = 256, SETTLE_MS = 600000 };
 
 static const Keys *stored_keys(struct server *server)
 {
@@ -153,9 +153,10 @@ static enum status stage(struct change *change, const Keys *before, const Key *a
 	}
 	keys.keys = all;
 	for (size_t i = 0; used && i < keys.n_keys; i++) {
-		if (memcmp(copies[i].public_key.data, used, TICKET_KEY_SIZE) == 0)
+		if (memcmp(copies[i].public_key.data, used, TICKET_KEY_SIZE) == 0) {
 			copies[i].state = IN_USE;
-		else if (copies[i].state == IN_USE)
+			copies[i].changed_at_ms = clock_realtime_ms();
+		} else if (copies[i].state == IN_USE)
 			copies[i].state = FORMER;
 	}
 	change_put_record(change, KEY_SIGNING_KEYS, &keys.base);
@@ -307,18 +308,37 @@ static void on_used_now(struct server *server, void *userdata)
 	on_made(server, userdata);
 }
 
+static enum status refuse_use(const Key *in_use, struct error *err)
+{
+	char at[CLOCK_TEXT_SIZE];
+
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"there is no next ticket key%s%s. Next, to begin another change: holdfast operator key "
+		"rotate",
+		in_use ? "; the last one is in use since " : "",
+		in_use ? clock_format(in_use->changed_at_ms, at) : "");
+}
+
+/* Policies still have the former key and this one. A look at the end of a change begins no other one. */
+static bool is_new(const Key *in_use)
+{
+	int64_t age_ms = in_use ? clock_realtime_ms() - in_use->changed_at_ms : -1;
+
+	return age_ms >= 0 && age_ms < SETTLE_MS;
+}
+
 static enum status handle(struct server *server, struct rpc_call *call,
 			  const Holdfast__V1__RotateKeyRequest *request, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	const Key *next = find(server, NEXT);
+	const Key *next = find(server, NEXT), *in_use = find(server, IN_USE);
 
 	if (request->use_now && !next)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "there is no next ticket key; make one: holdfast operator key rotate");
+		return refuse_use(in_use, err);
 	if (request->use_now)
 		stage_use(server, &change, call, next, "used now");
-	else if (!next)
+	else if (!next && !is_new(in_use))
 		TRY(make_next(server, &change, call, err));
 	return change_commit_taking(server, &change, request->use_now ? on_used_now : on_made,
 				    answer_waiting_new(call, ""), err);

@@ -318,7 +318,10 @@ static DEFINE_ROWS(key_page, holdfast__v1__rotate_key_response, NULL, COL("in us
 		   LINE("{next}",
 			"Add a line ticket_key = NEXT to mounthelper.policy on every node (then: holdfast "
 			"policy apply), and NEXT to ticket_keys of drivers and fencers. The server uses it "
-			"once all have it."));
+			"once all have it."),
+		   LINE("{next?|y}",
+			"There is no next key. Ten minutes after a change, remove the former key "
+			"from policies and files. Then another change can begin."));
 
 static enum status key_use_load(struct call *call, void *message, struct error *err)
 {

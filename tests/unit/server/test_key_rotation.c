@@ -16,6 +16,8 @@
 #define OPERATOR "holdfast://c1/operator/ann"
 #define LOOKS_MS 12000 /* in which the server looks twice */
 
+#define TEN_MINUTES_US (600 * USEC_PER_SEC)
+
 #define CASE(name) TEST_ON(name, struct fixture, f, setup_acl, teardown)
 
 /* Of the two keys that a policy may have. */
@@ -144,6 +146,54 @@ CASE(a_node_that_is_away_holds_the_next_key_back_until_it_is_used_by_order)
 	UNTIL(f, f->server->state.n_nodes_other_key == 1); /* n2 refuses mounts, as its status shows */
 }
 
+CASE(a_look_after_a_change_of_the_key_begins_no_other_one)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	struct policy policies[2];
+	char waits[512];
+
+	key_in_use(f, first);
+	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
+	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	unit_clock_advance(TEN_MINUTES_US);
+	connect_with(&f->n1, "n1", first, next, &policies[0]);
+	connect_with(&f->n2, "n2", first, next, &policies[1]);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, next);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "");
+	unit_clock_step(-60000); /* it was ahead: the time of the change does not count */
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "node n1, node n2");
+}
+
+CASE(a_key_that_came_into_use_meanwhile_is_not_replaced_by_key_use)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	struct policy policies[2];
+	char waits[512];
+
+	key_in_use(f, first);
+	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
+	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	connect_with(&f->n1, "n1", first, next, &policies[0]);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "node n2");		       /* it is gone, the person thinks: key use */
+	connect_with(&f->n2, "n2", first, next, &policies[1]); /* it comes, or is purged by a colleague */
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, next);
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK); /* as the error's text advises */
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_FAILED_PRECONDITION);
+	run_for(f->event, LOOKS_MS);
+	assert_int_equal(f->server->state.n_nodes_other_key, 0);
+	unit_clock_advance(TEN_MINUTES_US);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_not_equal(waits, "");
+}
+
 CASE(a_driver_that_lacks_the_next_key_holds_it_back)
 {
 	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
@@ -188,6 +238,7 @@ CASE(another_key_file_takes_the_place_of_the_keys_that_were_made)
 
 	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
 	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	unit_clock_advance(TEN_MINUTES_US);
 	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK); /* and a next one */
 	restart_with(f, replace_file);
 	ticket_issuer_file_key(f->server->issuer, file);
@@ -208,6 +259,7 @@ CASE(many_changes_leave_the_last_key_in_use)
 		assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
 		assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
 		expect_in_use(f, next);
+		unit_clock_advance(TEN_MINUTES_US);
 	}
 	restart(f);
 	expect_in_use(f, next);
