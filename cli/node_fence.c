@@ -94,6 +94,16 @@ static enum status wait_for_end(struct call *call, const char *id, Holdfast__V1_
 	}
 }
 
+/* Another command may have lifted the fence, or fenced again. The answer to --no-wait may be open. */
+static bool is_as_asked(const Holdfast__V1__Fence *fence, bool lift)
+{
+	if (fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_LIFTING ||
+	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_LIFTED)
+		return lift;
+	return fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OVERTAKEN ||
+	       (!lift && (is_open(fence) || fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED));
+}
+
 /* The answer of the whole command is the fence at its end. */
 static enum status show_end(struct call *call, Holdfast__V1__Fence *fence, struct error *err)
 {
@@ -104,10 +114,14 @@ static enum status show_end(struct call *call, Holdfast__V1__Fence *fence, struc
 		TRY(print_answer(&end.base, err));
 	else
 		TRY(show_page(&fence_page, fence, NULL, call_has(call, OPT_VERBOSE), err));
-	if (is_open(fence) || fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_RECORDED ||
-	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_OVERTAKEN ||
-	    fence->state == HOLDFAST__V1__FENCE_STATE__FENCE_STATE_LIFTED)
+	if (is_as_asked(fence, call_has(call, OPT_LIFT)))
 		return STATUS_OK;
+	if (call_has(call, OPT_LIFT))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the storage of plugin %s may still refuse node %s: its fence was not lifted. Next: "
+			"holdfast node fence, then repeat this command",
+			fence->plugin_id, fence->node_id);
 	if (fence->plugin_id[0] != '\0')
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,

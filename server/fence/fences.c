@@ -1249,7 +1249,8 @@ static enum status handle_lift(struct server *server, struct rpc_call *call,
 	return answer_asked(server, &change, call, request->id, request->plugin_id, err);
 }
 
-/* A node that is being fenced in this boot is not fenced twice: the caller gets the fence that there is. */
+/* A node that is being fenced in this boot is not fenced twice: the caller gets the fence that there is,
+ * unless it is being lifted. */
 static enum status handle_fence(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__FenceNodeRequest *request, struct error *err)
 {
@@ -1267,7 +1268,8 @@ static enum status handle_fence(struct server *server, struct rpc_call *call,
 	boot_id = request->plugin_id[0] != '\0' ? boot_to_fence(node, request->plugin_id, request->alive)
 						: node_own_boot(&node->node);
 	fence = find_fence(server, node->id, request->plugin_id);
-	if (fence && fence_is_open(state_of(fence)) && str_eq(fence->boot_id, boot_id))
+	if (fence && fence_is_open(state_of(fence)) && state_of(fence) != FENCE_LIFTING &&
+	    str_eq(fence->boot_id, boot_id))
 		return answer_asked(server, &nothing, call, node->id, request->plugin_id, err);
 	return ask(server, call, node, boot_id, request, err);
 }

@@ -104,6 +104,39 @@ TEST_FIXTURE(a_fence_at_a_storage_needs_the_whole_id_of_its_plugin, run_setup, N
 	assert_null(strstr(fake.requests, "Fences.Fence"));
 }
 
+TEST_FIXTURE(a_fence_that_another_command_has_changed_is_a_failure, run_setup, NULL)
+{
+	static const struct {
+		const char *option, *state, *error; /* NULL: success */
+	} rows[] = {
+		{"", "LIFTED", "no proof that the storage of plugin ebs refuses node node-1"},
+		{"", "RECORDED", NULL},
+		{"", "OVERTAKEN", NULL},
+		{" --lift", "RECORDED", "the storage of plugin ebs may still refuse node node-1"},
+		{" --lift", "UNKNOWN", "the storage of plugin ebs may still refuse node node-1"},
+		{" --lift", "LIFTED", NULL},
+		{" --lift", "OVERTAKEN", NULL},
+	};
+	char typed[128], end[160];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)str_format(typed, sizeof(typed), "node fence node-1 --network ebs%s --reason old --yes",
+				 rows[i].option);
+		(void)str_format(end, sizeof(end),
+				 "{\"fence\": {\"node_id\": \"node-1\", \"plugin_id\": \"ebs\", \"state\": "
+				 "\"FENCE_STATE_%s\"}}",
+				 rows[i].state);
+		memset(fake.given, 0, sizeof(fake.given));
+		will_answer(0, "Plugins.List", "{\"plugins\": [{\"id\": \"ebs\"}]}");
+		will_answer(1, "Fences.Fence", end);
+		will_answer(2, "Fences.Get", end);
+		if (rows[i].error)
+			expect_failure(typed, STATUS_FAILED_PRECONDITION, rows[i].error);
+		else
+			expect_ok(typed);
+	}
+}
+
 TEST_FIXTURE(a_drain_is_cancelled, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\", \"ineligible\": true}}");

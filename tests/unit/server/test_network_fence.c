@@ -1316,6 +1316,28 @@ WORLD_TEST(a_fence_frees_the_claims_of_a_former_machine_while_the_next_one_is_co
 	lift_first(f);
 }
 
+/* The answer to a person who fences would be the lift. */
+WORLD_TEST(a_former_machine_is_not_fenced_while_its_fence_is_lifted)
+{
+	struct error err;
+
+	lose_first(f);
+	replace_first(f, CIDR_9);
+	model_plugin_order(&f->plugin, CALL(LIST_FENCED), MODEL_FAIL, 1, STATUS_INTERNAL);
+	must_fence(f);
+	wait_for(f, FENCE_FAILED); /* its claim stays */
+	model_plugin_order(&f->plugin, CALL(UNFENCE_NETWORK), MODEL_FAIL, 2, STATUS_INTERNAL);
+	assert_succeeds(fence_as(f, &(const struct wanted){.lift = true}, &err), err);
+	UNTIL(f, is_in(f, FENCE_LIFTING));
+	assert_error(fence(f, &err), STATUS_FAILED_PRECONDITION, err, "is being lifted");
+	wait_for(f, FENCE_LIFTED);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	assert_string_equal(fence_of(f)->boot_id, BOOT_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	lift_first(f);
+}
+
 /* A person insists on the one that is connected; one that is away and has claims comes first. */
 WORLD_TEST(the_present_machine_is_fenced_before_a_former_one)
 {
