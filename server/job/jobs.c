@@ -544,19 +544,27 @@ static void stage_purge(struct server *server, struct change *change, const Job 
 	}
 }
 
+/* A new version may have no allocation yet. A batch job ends by itself. */
 static enum status check_ended(struct server *server, const Job *job, struct error *err)
 {
 	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
 	const struct alloc_entry *at;
 
+	if (!job->stop && (job->type != HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH ||
+			   job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "job %s is not purged: version %" PRIu64
+				 " was not stopped, or was submitted again. Next: holdfast job stop %s%s%s",
+				 job->id, job->version, job->id, NAMESPACE_OPTION(job->namespace_));
 	if (!entry)
 		return STATUS_OK;
 	LIST_FOREACH (at, &entry->allocs, of_job)
 		if (!alloc_is_client_terminal(&at->alloc))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-					 "job %s is not purged before its work has ended: allocation %s on "
-					 "node %s has not; stop it first, and wait",
-					 job->id, at->id, at->alloc.node_id);
+					 "job %s is not purged before its work has ended: allocation %s%s%s "
+					 "has not; wait until it has",
+					 job->id, at->id, at->alloc.node_id[0] != '\0' ? " on node " : "",
+					 at->alloc.node_id);
 	return STATUS_OK;
 }
 

@@ -548,6 +548,29 @@ CLUSTER_TEST(a_batch_job_ends_and_is_purged_with_its_versions)
 	assert_int_equal(run(f, &s, NULL), 2); /* what ended under version 1 is not taken for it */
 }
 
+CLUSTER_TEST(a_job_that_was_submitted_again_is_not_purged)
+{
+	static const Holdfast__V1__JobType types[] = {HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE,
+						      HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH};
+	struct submission s;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK); /* no node is there */
+	make_job(f, &s);
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		s.job.type = types[i];
+		assert_true(run(f, &s, NULL) > 0);
+		assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+		UNTIL(f, is_in(f, "stopped", 0));
+		assert_true(run(f, &s, NULL) > 1); /* by another person; no node has room yet */
+		settle(f);
+		assert_error(stop_job(f, true, &err), STATUS_FAILED_PRECONDITION, err,
+			     "was submitted again. Next: holdfast job stop web");
+		assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+		assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+	}
+}
+
 CLUSTER_TEST(of_two_that_submit_at_once_one_is_refused)
 {
 	struct submission s;
