@@ -249,7 +249,8 @@ static enum status node_drain_load(struct call *call, void *message, struct erro
 	return status;
 }
 
-/* Asks before all work of the node stops; --cancel and a look at a drain in progress stop nothing. */
+/* Asks before all work of the node stops; --cancel and a look at a drain in progress stop nothing. The drain
+ * that is cancelled may be another person's. */
 static enum status confirm(struct call *call, const char *node, struct error *err)
 {
 	struct drain_watch watch = {.connection = call->connection, .node = node};
@@ -258,7 +259,7 @@ static enum status confirm(struct call *call, const char *node, struct error *er
 	enum status status;
 
 	if (call_has(call, OPT_CANCEL))
-		return STATUS_OK;
+		return value_check_whole(call->inv, "--cancel", call->inv->args[0], node, err);
 	if (call_has(call, OPT_YES)) /* no question shows the node that is meant */
 		return value_check_whole(call->inv, "--yes", call->inv->args[0], node, err);
 	status = drain_watch_look(&watch, err);
@@ -791,6 +792,7 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__nodes__descriptor,
 		  .method = "SetEligibility",
 		  .fields = {{"id", ARG(0), FIELD_NODE}, {"eligible", OPT_ENABLE}, {"reason", OPT_REASON}},
+		  .whole = "eligibility",
 		  .load = node_eligibility_load,
 		  .rows = &eligibility_page}},
 	{.path = "node purge",

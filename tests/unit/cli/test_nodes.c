@@ -93,7 +93,18 @@ TEST_FIXTURE(a_drain_without_a_question_needs_the_whole_id, run_setup, NULL)
 	assert_null(strstr(fake.requests, "Nodes.Drain"));
 	expect_ok("node drain node --detach");
 	expect_request("Nodes.Drain {\"id\":\"node-1\"}");
-	expect_ok("node drain node --cancel --yes");
+}
+
+TEST_FIXTURE(a_decision_of_another_person_is_undone_only_by_the_whole_id, run_setup, NULL)
+{
+	fake.node_ids[1] = NULL;
+	will_answer(0, "Nodes.SetEligibility", "{\"node\": {\"id\": \"node-1\"}}");
+	will_answer(1, "Nodes.Drain", "{\"node\": {\"id\": \"node-1\", \"ineligible\": true}}");
+	expect_failure("node eligibility node --enable", STATUS_INVALID_ARGUMENT,
+		       "eligibility needs whole ids: 'node' is only the beginning of node-1");
+	assert_null(strstr(fake.requests, "Nodes.SetEligibility"));
+	expect_failure("node drain node --cancel", STATUS_INVALID_ARGUMENT, "--cancel needs whole ids");
+	assert_null(strstr(fake.requests, "Nodes.Drain"));
 }
 
 TEST_FIXTURE(a_fence_at_a_storage_needs_the_whole_id_of_its_plugin, run_setup, NULL)
