@@ -60,7 +60,6 @@ static enum status prepare_folder(const char *into, struct enrolled *ret, struct
 	    str_format(ret->begun, sizeof(ret->begun), "%s/enroll.key", folder) < 0 ||
 	    str_format(ret->ticket, sizeof(ret->ticket), "%s/ticket.pub", folder) < 0 ||
 	    str_format(ret->cli, sizeof(ret->cli), "%s/cli.env", into) < 0 ||
-	    str_format(ret->policy, sizeof(ret->policy), "%s/mounthelper.policy", into) < 0 ||
 	    str_format(ret->config, sizeof(ret->config), "%s/agent.hcl", into) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--into: the path is too long");
 	if (!zeros)
@@ -142,6 +141,7 @@ enum status enroll(sd_event *event, const char *line, const char *into, struct e
 				 "the enrolment line is for %s %s, not for a node; there: holdfast enroll -",
 				 ret->line.role, ret->line.name);
 	TRY(prepare_folder(into, ret, err));
+	ret->policy = HOLDFAST_POLICY_PATH; /* the helper reads no other one, and so does policy apply */
 	TRY(enroll_call(event, &ret->line, ret->begun, &key, &answer, err));
 	ret->expires_ms = answer->expires_at_ms;
 	if (answer->n_ticket_keys > 0 && answer->ticket_keys[0].len == (ENROLL_TICKET_KEY_SIZE - 1) / 2)

@@ -20,8 +20,8 @@ struct enrolled {
 	char config[PATH_MAX];
 	char ticket[PATH_MAX]; /* the ticket key, as holdfast policy init takes it */
 	char cli[PATH_MAX];
-	char policy[PATH_MAX]; /* of the mount helper: root writes it */
-	bool wrote_config;     /* false: there was one, which is kept */
+	const char *policy; /* of the mount helper: root writes it */
+	bool wrote_config;  /* false: there was one, which is kept */
 	int64_t expires_ms;
 	char ticket_key[ENROLL_TICKET_KEY_SIZE]; /* for the mount helper's policy */
 };
