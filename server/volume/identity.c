@@ -469,6 +469,15 @@ bool identity_is_owner(struct server *server, const struct volume *volume)
 	return owners.has_own;
 }
 
+enum status identity_check_scheduled(struct server *server, const struct volume *volume, struct error *err)
+{
+	cleanup(owners_release) struct owners owners = {.n = 0};
+
+	find_owners(server, volume->namespace, volume->plugin_id, volume->external_id, &owners);
+	owners.has_own = true;
+	return check_owners(server, NULL, volume->namespace, &owners, "snapshots", err);
+}
+
 enum status identity_check_copied(struct server *server, const struct rpc_call *call,
 				  const struct volume *volume, struct error *err)
 {

@@ -56,6 +56,9 @@ bool identity_is_owner(struct server *server, const struct volume *volume);
 enum status identity_check_copied(struct server *server, const struct rpc_call *call,
 				  const struct volume *volume, struct error *err);
 
+/** May @volume, once it is registered, have a schedule? The server copies no other namespace's storage. */
+enum status identity_check_scheduled(struct server *server, const struct volume *volume, struct error *err);
+
 /** Is the storage of @volume, with the id and context by which the provider answered to its creation, no
  * other volume's, nor what a claim that a node reported may be on? STATUS_ALREADY_EXISTS if it is. */
 enum status identity_check_made(struct server *server, const struct volume *volume, struct error *err);

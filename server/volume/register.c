@@ -208,6 +208,17 @@ static enum status check_copied(struct server *server, const struct volume *volu
 	return snapshots_check_copied(server, volume, err);
 }
 
+/* A schedule that is stored stays: it fails, and its error names the cause. */
+static enum status check_schedule(struct server *server, const struct volume_entry *entry,
+				  const struct volume_parts *parts, struct error *err)
+{
+	const Holdfast__V1__VolumeDetail *stored = entry ? volume_detail_of(server, &entry->volume) : NULL;
+
+	if (!parts->detail->snapshots || (stored && stored->snapshots))
+		return STATUS_OK;
+	return identity_check_scheduled(server, &parts->volume, err);
+}
+
 /* Checks the caller's volume, as volume_parts_from_pb() made it, and merges it with the one stored under
  * its id. @is_creation its provider will make it: then it has no external id yet. @ret to be released. */
 static enum status volume_spec_prepare(struct server *server, const struct rpc_call *call,
@@ -227,6 +238,7 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 			       spec.parts.volume.context_digest);
 	TRY(check_claims(entry, &spec.parts.volume, err));
 	TRY(identity_check_volume(server, call, entry, &spec.parts, err));
+	TRY(check_schedule(server, entry, &spec.parts, err));
 	if (!is_creation && (!entry || volume_is_placeholder(&entry->volume) ||
 			     !str_eq(entry->volume.external_id, spec.parts.volume.external_id)))
 		TRY(check_copied(server, &spec.parts.volume, err));

@@ -440,6 +440,23 @@ CASE(a_clone_or_snapshot_of_an_id_that_namespaces_share_needs_the_right_in_both)
 	caller_release(&b);
 }
 
+CASE(a_volume_of_an_id_that_namespaces_share_gets_no_schedule)
+{
+	static const char scheduled[] = "{\"volume\":{" IN("b", "v") NFS
+		",\"externalId\":\"vol-1\",\"context\":{\"share\":\"/b\"},\"snapshots\":{"
+		"\"everyMs\":\"3600000\",\"keep\":2}}}";
+
+	must(f, "Register", PART("b", "v", "/b"), NULL);
+	must(f, "Register", scheduled, NULL);
+	must(f, "Register", PART("b", "v", "/b"), NULL);
+	must(f, "Register", PART("a", "w", "/a"), NULL);
+	refuses(f, "Register", scheduled, STATUS_PERMISSION_DENIED, "snapshots: another namespace");
+	must(f, "Deregister", "{\"id\":\"w\",\"namespace\":\"a\"}", NULL);
+	must(f, "Register", scheduled, NULL);
+	must(f, "Register", PART("a", "w", "/a"), NULL);
+	must(f, "Register", scheduled, NULL); /* it fails from now on, and says so */
+}
+
 /* After a restore, namespace a may have the id by a volume of which only this claim is known. */
 CASE(a_clone_is_of_nothing_that_another_namespaces_node_has_mounted)
 {
