@@ -46,8 +46,9 @@ struct volume_work {
 	struct waiter_list waiters;
 	sd_event_source *timer; /* owned; the next try */
 	bool is_busy;		/* a plugin is being asked, or its answer is on its way to the disk */
-	bool may_be_done; /* an earlier try, of this run or the last, may have done it at the provider */
-	bool node_failed; /* some node's file system could not be expanded in this try */
+	bool may_be_done;     /* an earlier try, of this run or the last, may have done it at the provider */
+	bool node_failed;     /* some node's file system could not be expanded in this try */
+	bool waits_for_nodes; /* the last try found that some have not reported since a restore */
 	Holdfast__V1__VolumePhase asked_phase; /* at the last step; both may be changed while it is busy */
 	uint64_t asked_min;
 	char after[NODE_ID_MAX + 1]; /* the last node that was asked in this try */
@@ -144,7 +145,7 @@ static void volume_work_end(struct volume_work *work, const struct error *err)
 static void begin_try(struct volume_work *work)
 {
 	work->timer = sd_event_source_disable_unref(work->timer);
-	work->node_failed = false;
+	work->node_failed = work->waits_for_nodes = false;
 	work->after[0] = '\0';
 	work->error = (struct error){0};
 	volume_work_step(work);
@@ -436,12 +437,24 @@ static void on_released(struct server *server, const struct claim *claim)
 		begin_try(work);
 }
 
+/* The last node has reported, or is purged. Each of the works waits for that once. */
+static void on_all_reported(struct server *server)
+{
+	struct volume_work *next, *work;
+
+	RB_FOREACH_SAFE (work, volume_work_tree, &server->volume_works, next)
+		if (work->waits_for_nodes && !work->is_busy)
+			begin_try(work);
+}
+
 void volume_work_note_durable(struct server *server, struct change_object *objects, size_t n,
 			      uint64_t revision)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = objects[i].value;
 
+		if (objects[i].kind == OBJECT_NODE && LIST_EMPTY(&server->state.unreported))
+			on_all_reported(server);
 		if (objects[i].kind != OBJECT_CLAIM)
 			continue;
 		if (objects[i].is_deletion || claim->state > CLAIM_UNPUBLISHING)
@@ -730,6 +743,13 @@ static bool is_creation_wanted(struct server *server, void *userdata)
 	return check_source_still(userdata, NULL) == STATUS_OK;
 }
 
+/* @status of the check whether nodes may hold the volume without the server's knowledge. */
+static enum status note_wait(struct volume_work *work, enum status status)
+{
+	work->waits_for_nodes = status != STATUS_OK;
+	return status;
+}
+
 /* The provider may answer with storage that it made by this name before. After a restore, a node that has not
  * reported may have that. */
 static enum status step_creating(struct volume_work *work, struct volume_parts *parts, struct error *err)
@@ -737,7 +757,7 @@ static enum status step_creating(struct volume_work *work, struct volume_parts *
 	const struct volume *volume = &parts->volume;
 	char name[VOLUME_PROVIDER_NAME_SIZE];
 
-	TRY(epoch_check_all(work->server, volume, err));
+	TRY(note_wait(work, epoch_check_all(work->server, volume, err)));
 	TRY(identity_check_source_still(work->server, parts, snapshots_source(&work->server->state, parts),
 					err));
 	return volume_call_create(work->server, parts,
@@ -748,7 +768,7 @@ static enum status step_creating(struct volume_work *work, struct volume_parts *
 /* Continues a deletion. After a restore it may be an old one: nothing is deleted that may be in use again. */
 static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
-	TRY(epoch_check(work->server, &parts->volume, err));
+	TRY(note_wait(work, epoch_check(work->server, &parts->volume, err)));
 	return volume_call_delete(work->server, parts, on_deleted, work, err);
 }
 
