@@ -392,25 +392,24 @@ static enum status check_usable(const Holdfast__V1__Snapshot *snapshot, struct e
 			 snapshot->name, snapshot->source_volume_id, snapshot->name);
 }
 
-/* Notes in @detail whose storage a caller has the right to; @own: their namespace. */
-static enum status note_owners(const struct owners *owners, const char *own,
-			       Holdfast__V1__VolumeDetail *detail, struct error *err)
+/* Notes in @detail whose storage a caller has the right to. */
+static enum status note_owners(const struct owners *owners, Holdfast__V1__VolumeDetail *detail,
+			       struct error *err)
 {
-	const size_t n = owners->n + owners->has_own;
-
 	for (size_t i = 0; i < detail->n_source_namespaces; i++)
 		free(detail->source_namespaces[i]);
 	free(detail->source_namespaces);
 	detail->n_source_namespaces = 0;
-	detail->source_namespaces = calloc(owners->n + 1, sizeof(char *));
-	for (size_t i = 0; detail->source_namespaces && i < n; i++) {
-		char *name = strdup(i < owners->n ? owners->others[i] : own);
+	detail->source_lost = false;
+	detail->source_namespaces = owners->n > 0 ? calloc(owners->n, sizeof(char *)) : NULL;
+	for (size_t i = 0; detail->source_namespaces && i < owners->n; i++) {
+		char *name = strdup(owners->others[i]);
 
 		if (!name)
 			break;
 		detail->source_namespaces[detail->n_source_namespaces++] = name;
 	}
-	return detail->n_source_namespaces == n ? STATUS_OK : error_no_memory(err, "a volume");
+	return detail->n_source_namespaces == owners->n ? STATUS_OK : error_no_memory(err, "a volume");
 }
 
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
@@ -426,7 +425,7 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 			 is_clone(parts) ? "clone_id" : "snapshot_id", err));
 	if (snapshot)
 		TRY(check_usable(snapshot, err));
-	return note_owners(&owners, parts->volume.namespace, parts->detail, err);
+	return note_owners(&owners, parts->detail, err);
 }
 
 bool identity_is_source_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
@@ -447,16 +446,16 @@ enum status identity_check_source_still(struct server *server, const struct volu
 	if (!has_source(parts))
 		return STATUS_OK;
 	find_source_owners(server, parts, snapshot, &owners);
-	is_changed = owners.is_cut || parts->detail->n_source_namespaces > owners.n + owners.has_own;
+	is_changed = owners.is_cut || parts->detail->source_lost;
 	for (size_t i = 0; i < owners.n; i++)
 		is_changed =
 			is_changed || !identity_is_source_of(&parts->volume, parts->detail, owners.others[i]);
 	if (!is_changed)
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "%s: other namespaces have this id than when the creation of volume %s was asked "
-			 "for; repeat that with csi-adopt-volume in each of them, or end it: holdfast volume "
-			 "deregister %s%s%s",
+			 "%s: another namespace has this id, or had it, since the creation of volume %s was "
+			 "asked for; repeat that with csi-adopt-volume in both namespaces, or end it: "
+			 "holdfast volume deregister %s%s%s",
 			 is_clone(parts) ? "clone_id" : "snapshot_id", parts->volume.id, parts->volume.id,
 			 NAMESPACE_OPTION(parts->volume.namespace));
 }

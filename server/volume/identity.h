@@ -33,14 +33,14 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 				  struct error *err);
 
 /** May the provider be asked to copy the volume or snapshot that @parts names? It copies all that has the id
- * of a volume, in any context. The namespaces that have some of it are noted in @parts, on success.
+ * of a volume, in any context. The other namespaces that have some of it are noted in @parts, on success.
  * @snapshot snapshots_source() of @parts */
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
 
 /** The same later, when no caller waits. STATUS_FAILED_PRECONDITION: a namespace that is not noted in @parts
- * has got some of it since, or one that is has it no longer: a third one may have had it in between. */
+ * has got some of it since. That must be stored as source_lost: it may forget it again. */
 enum status identity_check_source_still(struct server *server, const struct volume_parts *parts,
 					const Holdfast__V1__Snapshot *snapshot, struct error *err);
 

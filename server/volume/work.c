@@ -255,6 +255,11 @@ static bool is_stored(const struct volume_work *work, const struct volume_parts 
 /* Stores the error of this try, which does not end the phase. */
 static void volume_work_note(struct volume_work *work, struct volume_parts *parts)
 {
+	if (parts->detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
+		parts->detail->source_lost =
+			identity_check_source_still(work->server, parts,
+						    snapshots_source(&work->server->state, parts),
+						    NULL) != STATUS_OK;
 	if (is_stored(work, parts) || !volume_phase_note(parts->detail, &work->error))
 		volume_work_retry(work); /* the stored phase is unchanged, also when memory is short */
 	else

@@ -351,7 +351,7 @@ static void check_no_copy(struct fixture *f, enum provider_outcome outcome)
 	assert_string_equal(entry->volume.external_id, "");
 	assert_int_equal(provider_volumes(), n);
 	assert_non_null(strstr(volume_detail_of(f->server, &entry->volume)->phase_error,
-			       "clone_id: other namespaces have this id"));
+			       "clone_id: another namespace has this id"));
 	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
 }
 
@@ -370,12 +370,59 @@ CASE(a_copy_is_not_kept_whose_source_is_anothers_when_it_is_made)
 	check_no_copy(f, PROVIDER_HOLD_DONE);
 }
 
+/* No other namespace ever had it. */
+CASE(a_copy_that_is_made_is_kept_though_its_owner_forgot_the_source)
+{
+	cleanup(caller_release) struct caller_client b;
+	const struct volume_entry *entry;
+
+	copy_that_waits(f, CALL_CREATE, PROVIDER_HOLD_DONE, "Create", COPY_OF_OWN, &b);
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	provider_answer();
+	settle(f);
+	entry = NON_NULL(state_volume(&f->server->state, "b", "copy"));
+	assert_string_equal(entry->volume.external_id, "vol-2");
+}
+
+CASE(a_volume_that_is_made_is_kept_though_its_owner_deleted_the_snapshot)
+{
+	const struct volume_entry *entry;
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	must(f, "CreateSnapshot", SNAPSHOT_OF_OWN, NULL);
+	provider_order(CALL_CREATE, PROVIDER_HOLD_DONE, 1, STATUS_UNAVAILABLE);
+	start_asking(f, "Create", "{\"volume\":{" IN("b", "copy") NFS ",\"snapshotId\":\"snap-1\"}}",
+		     &waiting);
+	UNTIL(f, provider.calls[CALL_CREATE] == 2);
+	settle(f);
+	must(f, "DeleteSnapshot", "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}", NULL);
+	provider_answer();
+	settle(f);
+	entry = NON_NULL(state_volume(&f->server->state, "b", "copy"));
+	assert_string_equal(entry->volume.external_id, "vol-2");
+}
+
+CASE(a_copy_whose_answer_got_lost_continues_without_its_source)
+{
+	cleanup(caller_release) struct caller_client b;
+	const struct volume_entry *entry;
+
+	copy_that_waits(f, CALL_CREATE, PROVIDER_FAIL_DONE, "Create", COPY_OF_OWN, &b);
+	assert_int_equal(provider_volumes(), 2);
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_OK);
+	entry = NON_NULL(state_volume(&f->server->state, "b", "copy"));
+	assert_string_equal(entry->volume.external_id, "vol-2");
+}
+
 CASE(a_creation_continues_when_a_caller_with_the_right_to_its_source_repeats_it)
 {
 	cleanup(caller_release) struct caller_client b, both;
 
 	copy_that_waits(f, CALL_CREATE, PROVIDER_FAIL, "Create", COPY_OF_OWN, &b);
 	appear_in_a(f);
+	unit_clock_advance(60 * USEC_PER_SEC);
+	settle(f);
 	caller_with(f, ADOPTS, &both); /* in b only */
 	expect(&both, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
 	caller_release(&both);
