@@ -561,6 +561,7 @@ static const struct change_observer observers[] = {
 	{.durable = schedules_note_durable},
 	{.durable = release_note_durable},
 	{.durable = volume_work_note_durable},
+	{.durable = held_twice_note_durable},
 	{.durable = pending_note_durable},
 	{.durable = job_work_note_durable},
 	{.submitted = usage_note_submitted},

@@ -29,6 +29,8 @@
 
 #define DETACH "Volumes.Detach"
 
+enum { LOOKS_MAX = 8192 }; /* at claims on storage that no volume has */
+
 /* One request, from its check to its answer. */
 struct fence {
 	struct rpc_call *call;
@@ -43,20 +45,12 @@ struct fence {
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 };
 
-/* Does a detach of @volume take the device of @entry, too? If no volume has its storage, it does if a claim
- * of @volume is on that. Costs the number of those then. */
+/* Is @entry on the storage of @volume, or of its name if no volume has its storage? */
 static bool is_attached_as(const struct claim_entry *entry, const struct volume_entry *volume)
 {
 	struct volume_entry unknown, *storage = claims_storage(entry, &unknown);
-	const struct claim_entry *at;
 
-	if (storage != &unknown)
-		return storage_is_attached_as(volume, storage);
-	LIST_FOREACH (at, &volume->claims, of_volume)
-		if (claim_is_live(&at->claim) && str_eq(at->claim.plugin_id, entry->claim.plugin_id) &&
-		    str_eq(at->claim.external_id, entry->claim.external_id))
-			return true;
-	return false;
+	return storage == &unknown ? entry->volume == volume : storage_is_attached_as(volume, storage);
 }
 
 static bool is_held(const struct claim_entry *entry, const struct volume_entry *volume)
@@ -105,24 +99,32 @@ static enum status list_claims(struct server *server, const struct node_entry *n
 }
 
 /* The detach takes claims of any namespace: the caller needs the right to attest in each of them. */
+static enum status check_right(struct server *server, const struct rpc_call *call,
+			       const struct claim_entry *entry, const struct volume_entry *volume,
+			       struct error *err)
+{
+	char name[FOREIGN_NAME_SIZE];
+
+	if (str_eq(entry->claim.namespace, volume->namespace) ||
+	    access_check(server, call, ACCESS_VOLUME_ATTEST, entry->claim.namespace, NULL) == STATUS_OK)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"a detach of volume %s from node %s would take %s from it, too, which the provider "
+		"knows by the same id: it needs the capability 'csi-attest-volume' in that namespace",
+		volume->id, entry->node->id,
+		foreign_name(server, call, volume->namespace, &entry->volume->volume, name));
+}
+
 static enum status check_rights(struct server *server, const struct rpc_call *call,
 				const struct node_entry *node, const struct volume_entry *volume,
 				struct error *err)
 {
 	const struct claim_entry *entry;
-	char name[FOREIGN_NAME_SIZE];
 
 	LIST_FOREACH (entry, &node->claims, of_node)
-		if (is_held(entry, volume) && !str_eq(entry->claim.namespace, volume->namespace) &&
-		    access_check(server, call, ACCESS_VOLUME_ATTEST, entry->claim.namespace, NULL) !=
-			    STATUS_OK)
-			return error_set(
-				err, STATUS_PERMISSION_DENIED, 0,
-				"a detach of volume %s from node %s would take %s from it, too, "
-				"which the provider knows by the same id: it needs the capability "
-				"'csi-attest-volume' in that namespace",
-				volume->id, node->id,
-				foreign_name(server, call, volume->namespace, &entry->volume->volume, name));
+		if (is_held(entry, volume))
+			TRY(check_right(server, call, entry, volume, err));
 	return STATUS_OK;
 }
 
@@ -210,6 +212,35 @@ static enum status check_others(struct server *server, const struct rpc_call *ca
 	return STATUS_OK;
 }
 
+/* If no volume has the storage of a claim, those that the node has on it by other names are not in @claims.
+ */
+static enum status check_other_names(struct server *server, const struct rpc_call *call,
+				     const struct node_entry *node, const struct volume_entry *volume,
+				     const struct fence_claim *claims, size_t n, struct error *err)
+{
+	size_t n_looks = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct claim_entry *at = NULL;
+		struct volume_entry unknown, *storage;
+
+		storage = claims_storage(state_claim(&server->state, claims[i].claim->id), &unknown);
+		while (storage == &unknown && (at = storage_next_attached(storage, at))) {
+			if (++n_looks > LOOKS_MAX)
+				return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+						 "node %s has too many claims on what it has by volume %s; "
+						 "register that storage first",
+						 node->id, volume->id);
+			if (at->node != node || at->volume == volume || at->claim.state > CLAIM_UNPUBLISHING)
+				continue;
+			TRY(check_right(server, call, at, volume, err));
+			if (claims_may_run(server, &at->claim))
+				return refuse_working(server, call, volume, node, &at->claim, err);
+		}
+	}
+	return STATUS_OK;
+}
+
 static enum status check_claims(struct server *server, const struct rpc_call *call,
 				const struct node_entry *node, const struct volume_entry *volume,
 				struct error *err)
@@ -228,6 +259,7 @@ static enum status check_claims(struct server *server, const struct rpc_call *ca
 	if (verdict != FENCE_POSSIBLE)
 		return refuse(server, call, verdict, volume, node, n > 0 ? claims[index].claim : NULL, err);
 	TRY(check_others(server, call, volume, claims, n, err));
+	TRY(check_other_names(server, call, node, volume, claims, n, err));
 	for (index = 0; index + 1 < n && !is_callable(server, claims[index].claim);)
 		index++;
 	/* to CSI, no node means all nodes */
@@ -304,7 +336,7 @@ static bool is_fenced(const struct claim_entry *entry, const struct volume_entry
 {
 	const char *stored = entry->claim.external_node_id;
 
-	if (!is_attached_as(entry, volume) || entry->claim.attach == ATTACH_NONE ||
+	if (entry->claim.attach == ATTACH_NONE || !is_attached_as(entry, volume) ||
 	    !str_eq(plugin_args_external_id(&entry->server->state, &entry->claim), fence->external_id) ||
 	    !(stored[0] != '\0' ? str_eq(stored, fence->external_node_id)
 				: str_eq(entry->id, fence->claim_id)))

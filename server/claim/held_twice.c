@@ -30,7 +30,7 @@ enum {
 	AGAIN_COST_US = 60000000, /* of those of a node beyond these: one a minute */
 	AGAIN_BURST = 8,
 	PAIRS_MAX = 2,	 /* of a claim with rivals of other names */
-	LOOKS_MAX = 512, /* at claims of other names, for these */
+	LOOKS_MAX = 64,	 /* at claims of other names, for these */
 	OF_NAME_MAX = 8, /* claims of each mode that are paired after a start */
 };
 
@@ -126,10 +126,12 @@ static struct claim_entry *next_rival(const struct claim_entry *own, walk_fn *wa
 static const struct claim_entry *find_rival(const struct claim_entry *own)
 {
 	struct volume_entry unknown, *storage;
+	const struct rival_link *link;
 	struct claim_entry *rival;
 
-	if (!LIST_EMPTY(&own->rivals))
-		return LIST_FIRST(&own->rivals)->other;
+	LIST_FOREACH (link, &own->rivals, of_claim)
+		if (is_rival(link->other, own))
+			return link->other;
 	if (own->n_rivals == 0 && storage_is_alone(own->volume) && RB_EMPTY(&own->volume->state->unmatched))
 		return NULL;
 	rival = next_rival(own, storage_next_claim, own->volume, NULL);
@@ -169,6 +171,22 @@ void held_twice_pair(struct claim_entry *own)
 {
 	state_drop_pairs(own->volume->state, own);
 	pair(own);
+}
+
+void held_twice_note_durable(struct server *server, struct change_object *objects, size_t n,
+			     uint64_t revision)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct volume *stored = objects[i].kind == OBJECT_VOLUME ? objects[i].value : NULL;
+		struct volume_entry *volume =
+			stored ? state_volume(&server->state, stored->namespace, stored->id) : NULL;
+		struct claim_entry *entry =
+			volume && volume->n_rivals > 0 ? LIST_FIRST(&volume->claims) : NULL;
+
+		for (; entry; entry = LIST_NEXT(entry, of_volume))
+			if (!LIST_EMPTY(&entry->rivals))
+				held_twice_pair(entry);
+	}
 }
 
 /* A few claims of each name that write, and that read: others of that name have the same rivals. */

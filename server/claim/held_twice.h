@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "state/state.h"
 
+struct change_object;
 struct server;
 struct session;
 
@@ -34,6 +35,11 @@ void held_twice_pair(struct claim_entry *own);
 
 /** The same for all claims, after a start. */
 void held_twice_pair_all(struct server *server);
+
+/** A volume with such rivals is durable: it may have been registered on another part of what its id names.
+ * For change_commit(); costs the number of its claims then. */
+void held_twice_note_durable(struct server *server, struct change_object *objects, size_t n,
+			     uint64_t revision);
 
 /** May @entry end by a report of its node? If its allocation has eight ends per volume of claims that the
  * node took back after it released them, such claims end once a minute: each time costs a detach and records

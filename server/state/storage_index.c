@@ -21,68 +21,45 @@ struct volume_entry *storage_next_other(const struct volume_entry *volume, struc
 	return next_other(volume, &volume->storage, at);
 }
 
-#define NOTHING "\n" /* which no id is */
-
-/* A volume, and the digests of tickets for its storage: with its context, and without. */
-struct wanted {
-	const struct volume *volume;
-	char source[2][VOLUME_SOURCE_HEX_SIZE];
-	const char *keys[3]; /* external ids of the claims that may name it, each once */
-	bool is_part;	     /* of what its provider's id names */
-};
-
-static void make_wanted(const struct volume *volume, const struct storage_id *id, struct wanted *ret)
+/* The next claim with the external id @key behind @at (NULL: the first one) that names the storage. @part: of
+ * what its provider's id names; NULL: all of it. */
+static struct claim_entry *next_of_key(struct state *state, const char *plugin_id, const char *key,
+				       const struct volume *part, const struct claim_entry *at)
 {
-	const struct storage_id all = storage_of_provider(id);
-	struct volume without = *volume;
-
-	ret->volume = volume;
-	ret->is_part = !storage_id_eq(id, &all);
-	without.context_digest[0] = '\0';
-	volume_source_hex(volume, ret->source[0]);
-	volume_source_hex(&without, ret->source[1]);
-	ret->keys[0] = ret->source[0];
-	ret->keys[1] = str_eq(ret->source[0], ret->source[1]) ? NOTHING : ret->source[1];
-	ret->keys[2] = volume->type == VOLUME_CSI ? volume->external_id : NOTHING;
-}
-
-static bool is_named(const struct claim *claim, const struct wanted *wanted)
-{
-	const struct volume *volume = wanted->volume;
-
-	if (!str_eq(claim->plugin_id, volume->plugin_id))
-		return false;
-	return str_eq(claim->external_id, wanted->source[0]) ||
-	       str_eq(claim->external_id, wanted->source[1]) ||
-	       (volume->type == VOLUME_CSI && str_eq(claim->external_id, volume->external_id) &&
-		!(wanted->is_part && claim_is_of_other_context(claim, volume)));
-}
-
-/* The next claim with the external id @key behind @at (NULL: the first one) that names the storage. */
-static struct claim_entry *next_of_key(struct state *state, const struct wanted *wanted, const char *key,
-				       const struct claim_entry *at)
-{
-	const char *plugin_id = wanted->volume->plugin_id;
 	struct claim_entry *claim =
 		at ? state_unmatched_next(at) : state_unmatched_from(state, plugin_id, key);
 
-	while (claim && str_eq(claim->claim.plugin_id, plugin_id) && str_eq(claim->claim.external_id, key)) {
-		if (is_named(&claim->claim, wanted))
-			return claim;
+	while (claim && part && str_eq(claim->claim.external_id, key) &&
+	       claim_is_of_other_context(&claim->claim, part))
 		claim = state_unmatched_next(claim);
-	}
-	return NULL;
+	return claim && str_eq(claim->claim.plugin_id, plugin_id) && str_eq(claim->claim.external_id, key)
+		       ? claim
+		       : NULL;
 }
 
-static struct claim_entry *next_wanted(struct state *state, const struct wanted *wanted,
-				       const struct claim_entry *at)
+/* Those that name it by its id come first: digests of tickets, with the context and without, cost more. */
+static struct claim_entry *next_wanted(struct state *state, const struct volume *volume,
+				       const struct storage_id *id, const struct claim_entry *at)
 {
+	const struct storage_id all = storage_of_provider(id);
+	char source[2][VOLUME_SOURCE_HEX_SIZE];
+	struct volume without = *volume;
 	struct claim_entry *claim = NULL;
 
-	for (size_t i = 0; !claim && i < ARRAY_SIZE(wanted->keys); i++) {
-		if (at && !str_eq(at->claim.external_id, wanted->keys[i]))
+	if (volume->type == VOLUME_CSI && (!at || str_eq(at->claim.external_id, volume->external_id))) {
+		claim = next_of_key(state, volume->plugin_id, volume->external_id,
+				    storage_id_eq(id, &all) ? NULL : volume, at);
+		at = NULL; /* then the first digest */
+	}
+	if (claim)
+		return claim;
+	without.context_digest[0] = '\0';
+	volume_source_hex(volume, source[0]);
+	volume_source_hex(&without, source[1]);
+	for (int i = 0; !claim && i < 1 + !str_eq(source[0], source[1]); i++) {
+		if (at && !str_eq(at->claim.external_id, source[i]))
 			continue;
-		claim = next_of_key(state, wanted, wanted->keys[i], at);
+		claim = next_of_key(state, volume->plugin_id, source[i], NULL, at);
 		at = NULL;
 	}
 	return claim;
@@ -91,12 +68,7 @@ static struct claim_entry *next_wanted(struct state *state, const struct wanted 
 struct claim_entry *storage_next_unmatched(struct state *state, const struct volume *volume,
 					   const struct storage_id *id, const struct claim_entry *at)
 {
-	struct wanted wanted;
-
-	if (RB_EMPTY(&state->unmatched) || !id->is_known)
-		return NULL;
-	make_wanted(volume, id, &wanted);
-	return next_wanted(state, &wanted, at);
+	return RB_EMPTY(&state->unmatched) || !id->is_known ? NULL : next_wanted(state, volume, id, at);
 }
 
 /* Is it a claim of a volume of that storage? */
@@ -110,16 +82,10 @@ static bool is_of_name(const struct claim_entry *claim, const struct volume_entr
 static struct claim_entry *next_unmatched(const struct volume_entry *volume, const struct storage_id *id,
 					  const struct claim_entry *at)
 {
-	struct state *state = volume->state;
-	struct claim_entry *claim;
-	struct wanted wanted;
+	struct claim_entry *claim = storage_next_unmatched(volume->state, &volume->volume, id, at);
 
-	if (RB_EMPTY(&state->unmatched) || !id->is_known)
-		return NULL;
-	make_wanted(&volume->volume, id, &wanted);
-	claim = next_wanted(state, &wanted, at);
 	while (claim && is_of_name(claim, volume, id))
-		claim = next_wanted(state, &wanted, claim);
+		claim = storage_next_unmatched(volume->state, &volume->volume, id, claim);
 	return claim;
 }
 

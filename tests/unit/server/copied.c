@@ -14,7 +14,7 @@
 
 #include <inttypes.h>
 
-enum { OBSERVERS_MAX = 17, TEXT_MAX = 64 << 20 };
+enum { OBSERVERS_MAX = 24, TEXT_MAX = 64 << 20 };
 
 #define STORED_MAX_US USEC_PER_SEC
 

@@ -272,7 +272,7 @@ CLUSTER_TEST(the_two_rivals_among_many_claims_of_a_volume_are_found_by_a_few_loo
 	}
 	looks = 0;
 	held_twice_pair_all(f->server);
-	assert_in_range(looks, MANY, 1200 * MANY);
+	assert_in_range(looks, MANY, 200 * MANY);
 }
 
 /* @n nodes, each with @n_plugins csi plugins. */
