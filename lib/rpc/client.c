@@ -123,12 +123,15 @@ enum status client_call_start(struct client_call *call, uint64_t timeout_us, str
 	return STATUS_OK;
 }
 
+static void reap_soon(struct rpc_client *client)
+{
+	(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT); /* cannot fail */
+}
+
 void client_call_unlink(struct client_call *call)
 {
-	struct rpc_client *client = call->client;
-
-	if (client->reaper && call->conn != client->current)
-		(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT);
+	if (call->conn != call->client->current)
+		reap_soon(call->client);
 	LIST_REMOVE(call, all);
 	call->timer = sd_event_source_disable_unref(call->timer);
 	h2_stream_detach(&call->stream);
@@ -290,14 +293,18 @@ static void add_goaway_reason(struct client_conn *conn)
 /* Close it; calls on it end with @why from client_call_on_ready(). */
 static void client_conn_close(struct client_conn *conn, const struct error *why)
 {
+	struct rpc_client *client = conn->client;
+
 	if (!conn->is_open)
 		return;
 	conn->is_open = false;
 	conn->why = *why;
 	add_goaway_reason(conn);
 	LIST_REMOVE(conn, all);
-	if (conn->client->current == conn)
-		conn->client->current = NULL;
+	if (client->current == conn)
+		client->current = NULL;
+	if (conn->up && client->on_lost && !client->closing)
+		client->on_lost(client->userdata);
 	dial_cancel(TAKE_PTR(conn->dial));
 	conn->connect_timer = sd_event_source_disable_unref(conn->connect_timer);
 	conn->keepalive_timer = sd_event_source_disable_unref(conn->keepalive_timer);
@@ -361,7 +368,6 @@ static void leave_server(const struct client_conn *conn)
 
 static void lose(struct client_conn *conn, const struct error *why)
 {
-	const struct rpc_client *client = conn->client;
 	struct error all;
 
 	if (conn->is_open && !conn->up) {
@@ -372,8 +378,6 @@ static void lose(struct client_conn *conn, const struct error *why)
 	}
 	if (conn->up)
 		leave_server(conn);
-	if (conn->is_open && conn->up && client->on_lost)
-		client->on_lost(client->userdata);
 	conn_ref(conn);
 	client_conn_close(conn, why);
 	conn_unref(conn);
@@ -472,6 +476,8 @@ static void on_goaway(void *userdata)
 	leave_server(conn);
 	if (conn->client->current == conn)
 		conn->client->current = NULL;
+	/* the connection of a server that does not read does not end by itself */
+	reap_soon(conn->client);
 }
 
 static void on_trailers(struct h2_stream *stream)
@@ -709,21 +715,32 @@ static bool has_calls(const struct client_conn *conn)
 	return false;
 }
 
-/* Close a connection that was left for another server when its last call has ended. */
+/* Closes connections that take no new calls: those without calls, and the oldest if too many have calls. */
 static int on_reap(sd_event_source *source, void *userdata)
 {
 	struct rpc_client *client = userdata;
-	struct client_conn *conn = LIST_FIRST(&client->conns);
+	struct client_conn *conn, *next, *oldest = NULL;
 	struct error why;
+	size_t n = 0;
 
 	(void)error_set(&why, STATUS_CANCELLED, 0, "no longer needed");
-	while (conn) {
-		struct client_conn *next = LIST_NEXT(conn, all);
-
-		if (conn != client->current && conn->up && !has_calls(conn))
+	for (conn = LIST_FIRST(&client->conns); conn; conn = next) {
+		next = LIST_NEXT(conn, all);
+		if (conn == client->current || !conn->up)
+			continue;
+		if (has_calls(conn)) {
+			oldest = conn;
+			n++;
+		} else {
 			client_conn_close(conn, &why);
-		conn = next;
+		}
 	}
+	if (n <= CONNS_LEFT_MAX)
+		return 0;
+	reap_soon(client);
+	(void)error_set(&why, STATUS_UNAVAILABLE, 0,
+			"it was the oldest of %zu connections that take no new calls", n);
+	client_conn_close(oldest, &why); /* last: the end of a call may free the client */
 	return 0;
 }
 
@@ -731,7 +748,6 @@ static enum status set_servers(struct rpc_client *client, const struct rpc_endpo
 			       struct error *err)
 {
 	size_t n = endpoint->n_servers > 0 ? endpoint->n_servers : 1;
-	int r;
 
 	if (client->unix_path)
 		return STATUS_OK;
@@ -745,10 +761,7 @@ static enum status set_servers(struct rpc_client *client, const struct rpc_endpo
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the server's name is too long");
 	else
 		client->servers[0].port = endpoint->port;
-	r = sd_event_add_defer(client->event, &client->reaper, on_reap, client);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(client->reaper, SD_EVENT_OFF);
-	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a client") : STATUS_OK;
+	return STATUS_OK;
 }
 
 enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint, struct rpc_client **ret,
@@ -773,6 +786,10 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 		.calls = LIST_HEAD_INITIALIZER(client->calls),
 	};
 	r = poller_new(event, &client->poller);
+	if (r >= 0)
+		r = sd_event_add_defer(event, &client->reaper, on_reap, client);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(client->reaper, SD_EVENT_OFF);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a client");
 	if (!copy_text(&client->unix_path, endpoint->unix_path) ||
@@ -806,7 +823,7 @@ void rpc_client_move_on(struct rpc_client *client)
 		return;
 	leave_server(client->current);
 	client->current = NULL;
-	(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT);
+	reap_soon(client);
 }
 
 void rpc_client_reconnect(struct rpc_client *client)
@@ -814,7 +831,7 @@ void rpc_client_reconnect(struct rpc_client *client)
 	if (!client->current || !client->current->up)
 		return;
 	client->current = NULL; /* the reaper ends it once nothing is in flight on it */
-	(void)sd_event_source_set_enabled(client->reaper, SD_EVENT_ONESHOT);
+	reap_soon(client);
 }
 
 const char *rpc_client_server(struct rpc_client *client)

@@ -16,7 +16,11 @@
 struct rpc_behalf;
 struct rpc_tls;
 
-enum { CLIENT_NAME_SIZE = 320, CALL_NAME_SIZE = 640 };
+enum {
+	CLIENT_NAME_SIZE = 320,
+	CALL_NAME_SIZE = 640,
+	CONNS_LEFT_MAX = 8, /* that take no new calls and have calls */
+};
 
 struct client_timing {
 	uint64_t connect_us;   /* name resolution, connection and TLS */

@@ -5,6 +5,7 @@
 #include "rpc/client_internal.h"
 
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -333,4 +334,148 @@ WORLD_TEST(a_long_goaway_reason_is_cut)
 			 STATUS_UNAVAILABLE);
 	at = NON_NULL(strstr(answer.err.msg, "connection: "));
 	assert_int_equal(strlen(at + strlen("connection: ")), 255);
+}
+
+/* A server that says GOAWAY on each connection. The last stream that counts is the largest possible one. */
+struct leaver {
+	struct world *world;
+	struct rpc_client *client;
+	int listen_fd, fds[16];
+	size_t n, n_lost;
+};
+
+static void on_leaver_lost(void *userdata)
+{
+	struct leaver *leaver = userdata;
+
+	leaver->n_lost++;
+}
+
+static void leaver_open(struct leaver *leaver, struct world *world)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const struct rpc_endpoint endpoint = {
+		.unix_path = address.sun_path, .on_lost = on_leaver_lost, .userdata = leaver};
+	struct error err;
+
+	*leaver = (struct leaver){
+		.world = world,
+		.listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+	};
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), world_path(world, "leaver")),
+			 0);
+	assert_int_equal(bind(leaver->listen_fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(leaver->listen_fd, (int)ARRAY_SIZE(leaver->fds)), 0);
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &leaver->client, &err), STATUS_OK);
+}
+
+static void leaver_close(struct leaver *leaver)
+{
+	rpc_client_free(leaver->client);
+	for (size_t i = 0; i < leaver->n; i++)
+		(void)close(leaver->fds[i]);
+	(void)close(leaver->listen_fd);
+}
+
+static size_t n_connections(const struct leaver *leaver)
+{
+	const struct client_conn *conn;
+	size_t n = 0;
+
+	LIST_FOREACH (conn, &leaver->client->conns, all)
+		n++;
+	return n;
+}
+
+static void leaver_run(const struct leaver *leaver)
+{
+	for (int i = 0; i < 50 && sd_event_run(leaver->world->event, 0) > 0; i++)
+		;
+}
+
+static void leaver_send(const struct leaver *leaver, const void *bytes, size_t n)
+{
+	assert_int_equal(send(leaver->fds[leaver->n - 1], bytes, n, MSG_NOSIGNAL), n);
+	leaver_run(leaver);
+}
+
+static void leaver_accept(struct leaver *leaver)
+{
+	static const char settings[] = "\0\0\0\4\0\0\0\0\0";
+	int fd = -1;
+
+	for (int i = 0; i < 1000 && fd < 0; i++) {
+		leaver_run(leaver);
+		fd = accept4(leaver->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	}
+	assert_true(fd >= 0);
+	leaver->fds[leaver->n++] = fd;
+	leaver_send(leaver, settings, sizeof(settings) - 1);
+}
+
+/* Fills the client's socket with answers to PINGs: its later frames never leave. */
+static void leaver_stuff(const struct leaver *leaver)
+{
+	enum { PING = 17, PER_STEP = 100, STEPS = 32 };
+	int before = -1, now = 0, full = 0;
+	char pings[PER_STEP * PING];
+
+	for (size_t i = 0; i < PER_STEP; i++)
+		memcpy(pings + i * PING, "\0\0\x08\6\0\0\0\0\0abcdefgh", PING);
+	while (full < STEPS) {
+		leaver_send(leaver, pings, sizeof(pings));
+		assert_int_equal(ioctl(leaver->fds[leaver->n - 1], FIONREAD, &now), 0);
+		full += now == before;
+		before = now;
+	}
+}
+
+static void leaver_leave(const struct leaver *leaver)
+{
+	static const char goaway[] = "\0\0\x08\7\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0";
+
+	leaver_send(leaver, goaway, sizeof(goaway) - 1);
+}
+
+WORLD_TEST(connections_of_a_server_that_leaves_and_does_not_read_are_closed)
+{
+	enum { CALLS = 8 };
+	cleanup(leaver_close) struct leaver leaver;
+
+	leaver_open(&leaver, world);
+	for (size_t i = 0; i < CALLS; i++) {
+		struct answer answer = {0};
+
+		world_get(world, leaver.client, "db", 300 * USEC_PER_MSEC, &answer);
+		leaver_accept(&leaver);
+		if (i % 2 > 0) /* its GOAWAY comes after the end of its last call */
+			world_run_until(world, &answer.done);
+		leaver_stuff(&leaver);
+		leaver_leave(&leaver);
+		world_run_until(world, &answer.done);
+	}
+	world_settle(world);
+	assert_int_equal(leaver.n, CALLS);
+	assert_int_equal(n_connections(&leaver), 0);
+	assert_int_equal(leaver.n_lost, CALLS);
+}
+
+WORLD_TEST(a_server_that_leaves_and_does_not_answer_has_few_connections)
+{
+	enum { CALLS = CONNS_LEFT_MAX + 3 };
+	struct answer answers[CALLS] = {{0}};
+	cleanup(leaver_close) struct leaver leaver;
+
+	leaver_open(&leaver, world);
+	for (size_t i = 0; i < CALLS; i++) {
+		world_get(world, leaver.client, "db", 60 * USEC_PER_SEC, &answers[i]);
+		leaver_accept(&leaver);
+		leaver_leave(&leaver);
+	}
+	world_settle(world);
+	assert_int_equal(n_connections(&leaver), CONNS_LEFT_MAX);
+	for (size_t i = 0; i < CALLS; i++)
+		assert_int_equal(answers[i].done, i < CALLS - CONNS_LEFT_MAX);
+	assert_int_equal(answers[0].err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answers[0].err.msg, "connections that take no new calls"));
 }
