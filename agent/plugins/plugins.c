@@ -455,22 +455,33 @@ static void instance_return_to_host(struct instance *instance)
 		instance_own(instance, "", &wanted);
 }
 
+static struct expectation *expectation_of(const struct plugins *plugins, const char *alloc_id)
+{
+	struct expectation *one;
+
+	TAILQ_FOREACH (one, &plugins->expectations, entry) {
+		if (str_eq(one->is.alloc_id, alloc_id))
+			return one;
+	}
+	return NULL;
+}
+
+/* Takes each off the list first: the end of a call to the plugin may take other expectations away. */
 void plugins_forget(struct plugins *plugins, const char *alloc_id)
 {
-	struct expectation *one, *next;
+	struct expectation *one;
 
-	for (one = TAILQ_FIRST(&plugins->expectations); one; one = next) {
-		struct plugin_entry *entry = plugins_entry(plugins, one->is.plugin_id);
+	while ((one = expectation_of(plugins, alloc_id))) {
+		const struct plugin_expectation is = one->is;
+		struct plugin_entry *entry = plugins_entry(plugins, is.plugin_id);
+		bool is_lent = one->is_lent;
 
-		next = TAILQ_NEXT(one, entry);
-		if (!str_eq(one->is.alloc_id, alloc_id))
-			continue;
-		if (one->is_lent)
-			instance_return_to_host(expectation_instance(one));
-		else if (entry)
-			entry_disown(entry, one->is.socket);
 		expectation_free(one);
 		plugins_settle_soon(plugins);
+		if (entry && is_lent)
+			instance_return_to_host(registry_find(&entry->registry, is.socket));
+		else if (entry)
+			entry_disown(entry, is.socket);
 	}
 }
 

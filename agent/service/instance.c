@@ -298,11 +298,12 @@ static enum status open_client(struct service_instance *instance, struct error *
 		.on_lost = instance->options.row->is_told_of_loss ? on_lost : NULL,
 		.userdata = instance,
 	};
+	struct service_client *old = instance->client;
 	struct service_client *client;
 
 	TRY(service_client_new(instance->options.event, instance->options.row->kind, &options, &client, err));
-	close_client(instance->client);
 	instance->client = client;
+	close_client(old); /* last: the end of a call may take the instance away */
 	return STATUS_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 
+#include <malloc.h>
 #include <sys/stat.h>
 
 static struct node_plugin facts_of(const char *id)
@@ -478,4 +479,61 @@ YARD_TEST(waits_are_bounded)
 			 STATUS_RESOURCE_EXHAUSTED);
 	plugin_wait_cancel(wait);
 	await(y, 5 * USEC_PER_SEC, NULL);
+}
+
+/* As the end of a mount does that was cancelled: its allocation is over, and so are its plugins. */
+static void on_call_end(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	struct yard *y = userdata;
+
+	y->n_ended++;
+	plugins_forget(y->plugins, y->forgotten);
+}
+
+/* Plugin a, one of two that allocation A runs, has a call in flight at whose end the plugins of @forgotten
+ * are taken away. */
+static void hang_until_forgotten(struct yard *y, const char *forgotten)
+{
+	const struct plugin_expectation expected[] = {
+		expectation_of("a", ALLOC_A), expectation_of("b", ALLOC_B), expectation_of("c", ALLOC_A)};
+	Csi__V1__NodeGetCapabilitiesRequest message = CSI__V1__NODE_GET_CAPABILITIES_REQUEST__INIT;
+	const struct service_request request = {.method = CSI_NODE_GET_CAPABILITIES,
+						.message = &message.base,
+						.done = on_call_end,
+						.userdata = y};
+	struct service_client *client = NULL;
+	struct fake_csi_plugin *plugin;
+
+	y->forgotten = forgotten;
+	yard_start(y);
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++)
+		assert_int_equal(plugins_expect(y->plugins, &expected[i], NULL), STATUS_OK);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, y->met == 1);
+	fake_csi_order(plugin, CSI_NODE_GET_CAPABILITIES, FAKE_CSI_HANG, 1, STATUS_OK);
+	assert_int_equal(plugins_client(y->plugins, "a", PLUGIN_NODE, &client, NULL), STATUS_OK);
+	assert_int_equal(service_call_start(client, &request, NULL, NULL), STATUS_OK);
+	yard_idle(y, 40);
+}
+
+YARD_TEST(the_end_of_a_call_to_a_plugin_that_is_forgotten_may_take_another_away)
+{
+	const struct plugin_expectation is = expectation_of("c", ALLOC_B);
+
+	hang_until_forgotten(y, ALLOC_B);
+	(void)mallopt(M_PERTURB, 0x5a); /* a read of freed memory fails without a sanitizer, too */
+	plugins_forget(y->plugins, ALLOC_A);
+	(void)mallopt(M_PERTURB, 0);
+	assert_int_equal(y->n_ended, 1);
+	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK); /* nothing of A is left */
+}
+
+/* A write to freed memory, which sanitizers and valgrind notice. */
+YARD_TEST(the_end_of_a_call_to_a_plugin_that_binds_its_socket_anew_may_take_it_away)
+{
+	hang_until_forgotten(y, ALLOC_A);
+	yard_unbind(y, "a", "csi.sock");
+	yard_bind(y, "a", "csi.sock");
+	YARD_UNTIL(y, y->n_ended == 1);
+	assert_null(yard_instance(y, "a", "csi.sock"));
 }

@@ -31,6 +31,8 @@ struct yard {
 	unsigned int ready, not_ready; /* waits */
 	struct error last_wait;
 	bool forgets_upon_failure, forgets_when_met;
+	unsigned int n_ended; /* calls, each of whose ends forgets: */
+	const char *forgotten;
 };
 
 int yard_setup(void **state); /* empty, not started */
