@@ -3,14 +3,18 @@
 
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/utf8.h"
+#include "csi/csi_map.h"
 #include "csi/csi_method.h"
 #include "csi/csi_request.h"
 #include "csi/csi_secret.h"
 #include "csi/csi_text.h"
 
 #include <csi/v1/csi.pb-c.h>
+#include <holdfast/v1/plugin_call.pb-c.h>
 #include <sys/mman.h>
+#include <time.h>
 
 enum { SIZE = 600 };
 
@@ -475,4 +479,74 @@ TEST(a_request_is_about_its_volume_or_snapshot)
 			assert_null(subject);
 		}
 	}
+}
+
+static uint64_t cpu_us(void)
+{
+	struct timespec now;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+	return (uint64_t)now.tv_sec * USEC_PER_SEC + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* The agent's event loop waits for it. As many flags as a volume may have, in each capability, all alike. */
+TEST(a_text_is_redacted_quickly_however_many_flags_there_are)
+{
+	enum { FLAGS = 32, CAPABILITIES = 16, FLAG = 256, TEXT = 1600, LIMIT_US = 50 * 1000 };
+	static const struct {
+		const char *letters;
+		bool is_whole; /* a text that is not made of beginnings of secrets is not cut */
+	} rows[] = {{"x", true}, {"a", true}, {"k=", true}, {"i", false}, {"aWlp", false}};
+	static char bytes[FLAGS][FLAG + 1], text[TEXT], out[TEXT];
+	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
+	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	struct csi_capability capabilities[CAPABILITIES];
+	Csi__V1__VolumeCapability *list[CAPABILITIES];
+	char *flags[FLAGS];
+
+	for (size_t i = 0; i < FLAGS; i++) {
+		memset(bytes[i], 'i', FLAG);
+		memcpy(bytes[i], "k=", 2);
+		(void)snprintf(bytes[i] + FLAG - 2, 3, "%02zu", i);
+		flags[i] = bytes[i];
+	}
+	options.mount_flags = flags;
+	options.n_mount_flags = FLAGS;
+	for (size_t i = 0; i < CAPABILITIES; i++) {
+		csi_borrow_capability(SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM, &options, &capabilities[i]);
+		list[i] = &capabilities[i].pb;
+	}
+	request.volume_capabilities = list;
+	request.n_volume_capabilities = CAPABILITIES;
+	for (size_t k = 0; k < ARRAY_SIZE(rows); k++) {
+		uint64_t begin_us = cpu_us(), took_us;
+
+		for (size_t i = 0; i < TEXT; i++)
+			text[i] = rows[k].letters[i % strlen(rows[k].letters)];
+		memcpy(text + TEXT - 1 - FLAG, bytes[FLAGS - 1], FLAG + 1);
+		csi_redact(&request.base, text, out, sizeof(out));
+		took_us = cpu_us() - begin_us;
+		assert_msg(took_us < LIMIT_US, "%s: %u us", rows[k].letters, (unsigned int)took_us);
+		assert_null(strstr(out, "31"));
+		assert_int_equal(strstr(out, "[redacted]") != NULL, rows[k].is_whole);
+	}
+}
+
+/* More than any request of ours has: none of them is looked for, and nothing is shown. */
+TEST(a_text_about_too_many_secrets_is_not_shown)
+{
+	enum { SECRETS = 300 };
+	Csi__V1__VolumeCapability__MountVolume mount = CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
+	static char bytes[SECRETS][16];
+	char *flags[SECRETS];
+	char shown[SIZE];
+
+	for (size_t i = 0; i < SECRETS; i++) {
+		(void)snprintf(bytes[i], sizeof(bytes[i]), "secret-%zu", i);
+		flags[i] = bytes[i];
+	}
+	mount.mount_flags = flags;
+	mount.n_mount_flags = SECRETS;
+	csi_redact(&mount.base, "it failed with secret-299", shown, sizeof(shown));
+	assert_string_equal(shown, "");
 }
