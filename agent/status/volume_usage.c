@@ -43,9 +43,10 @@ struct measured {
 	const struct alloc_record *record;
 	uint32_t slot; /* of the record, good until the event loop runs again */
 	struct path_probe *probe;
-	TAILQ_ENTRY(measured) asking; /* in the queue for their plugin */
+	TAILQ_ENTRY(measured) asking; /* in the queue for their plugins */
 	bool is_asking;
-	struct service_call *call; /* of the one that is asked about */
+	bool is_silent;		   /* its plugin did not answer in this round */
+	struct service_call *call; /* while its plugin is asked about it */
 	/* results */
 	bool is_measured;	 /* tried, at least */
 	bool is_absent;		 /* nothing was mounted: looked at again at the next tick */
@@ -73,8 +74,7 @@ struct volume_usages {
 	struct path_probes *remote; /* and at all others: these may keep their threads */
 	struct measured_tree volumes;
 	size_t n_busy;		       /* probes in flight, and volumes in the queue */
-	TAILQ_HEAD(, measured) asking; /* the first one is asked about */
-	char silent[PROFILE_MAX + 1];  /* a plugin that did not answer in this round; empty: all do */
+	TAILQ_HEAD(, measured) asking; /* first those that are asked about: one of each plugin at most */
 	uint64_t look;
 	char next[WIRE_VOLUME_SIZE]; /* whose mount is looked at next; empty: the first one's */
 	uint64_t due_us;	     /* monotonic: the next measurement of all */
@@ -334,7 +334,15 @@ static void note_plugin_condition(struct measured *one, const Csi__V1__VolumeCon
 	(void)snprintf(one->plugin_condition, sizeof(one->plugin_condition), "%s%s", reports, text);
 }
 
-static void ask_next(struct volume_usages *usages);
+static void ask_next(struct volume_usages *usages, const char *plugin_id);
+
+static void skip_plugin(struct volume_usages *usages, const char *plugin_id)
+{
+	struct measured *one;
+
+	RB_FOREACH (one, measured_tree, &usages->volumes)
+		one->is_silent = one->is_silent || str_eq(one->plugin_id, plugin_id);
+}
 
 static void on_asked(const ProtobufCMessage *response, const struct error *err, void *userdata)
 {
@@ -353,14 +361,14 @@ static void on_asked(const ProtobufCMessage *response, const struct error *err, 
 		note_plugin_condition(one, stats->volume_condition);
 	}
 	if (is_silent) {
-		(void)str_copy(usages->silent, sizeof(usages->silent), one->plugin_id);
+		skip_plugin(usages, one->plugin_id);
 		(void)str_copy(one->plugin_condition, sizeof(one->plugin_condition),
 			       "its plugin does not answer NodeGetVolumeStats");
 	}
 	if (one->is_device) /* nothing else measures a device */
 		one->trouble = one->has_plugin_figures ? NULL : "its plugin does not measure it";
 	judge(one);
-	ask_next(usages);
+	ask_next(usages, one->plugin_id);
 	if (usages->n_busy == 0)
 		send_changes(usages);
 }
@@ -393,8 +401,7 @@ static enum status ask(struct measured *one)
 	struct csi_volume_request request;
 	struct service_client *client;
 
-	if (!target || !node || str_eq(one->usages->silent, one->plugin_id) ||
-	    volume_manager_is_busy(env->volumes, one->wire_volume))
+	if (!target || !node || one->is_silent || volume_manager_is_busy(env->volumes, one->wire_volume))
 		return STATUS_UNAVAILABLE;
 	TRY(plugins_client(env->plugins, one->plugin_id, PLUGIN_NODE, &client, NULL));
 	TRY(csi_volume_paths(helper_client_info(env->helper)->stage_base, target, &request.paths, NULL));
@@ -408,24 +415,39 @@ static enum status ask(struct measured *one)
 				  &one->call, NULL);
 }
 
-static void ask_next(struct volume_usages *usages)
+/* Asks the plugin about the next of its volumes, unless it is being asked about one. A plugin that is slow
+ * delays only its own. */
+static void ask_next(struct volume_usages *usages, const char *plugin_id)
 {
-	struct measured *one;
+	struct measured *one, *next;
 
-	while ((one = TAILQ_FIRST(&usages->asking)) && !one->call && ask(one) != STATUS_OK)
+	for (one = TAILQ_FIRST(&usages->asking); one; one = next) {
+		next = TAILQ_NEXT(one, asking);
+		if (!str_eq(one->plugin_id, plugin_id))
+			continue;
+		if (one->call)
+			return;
+		if (ask(one) == STATUS_OK) {
+			TAILQ_REMOVE(&usages->asking, one, asking);
+			TAILQ_INSERT_HEAD(&usages->asking, one, asking);
+			return;
+		}
 		stop_asking(one); /* until the next round */
+	}
 }
 
 static void let_ask(struct measured *one)
 {
 	const struct node_half *node = one->plugin_id[0] != '\0' ? node_of(one) : NULL;
 
-	if (!node || !node->stats || one->is_asking)
+	if (!node || !node->stats)
 		return;
-	one->is_asking = true;
-	TAILQ_INSERT_TAIL(&one->usages->asking, one, asking);
-	one->usages->n_busy++;
-	ask_next(one->usages);
+	if (!one->is_asking) {
+		one->is_asking = true;
+		TAILQ_INSERT_TAIL(&one->usages->asking, one, asking);
+		one->usages->n_busy++;
+	}
+	ask_next(one->usages, one->plugin_id);
 }
 
 static void measure(struct measured *one)
@@ -596,13 +618,13 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 	struct measured *one;
 
 	wakeup_disarm(&usages->timer);
-	if (is_round)
-		usages->silent[0] = '\0';
 	list_volumes(usages);
 	look_at_mounts(usages);
-	RB_FOREACH (one, measured_tree, &usages->volumes)
+	RB_FOREACH (one, measured_tree, &usages->volumes) {
+		one->is_silent = one->is_silent && !is_round;
 		if (is_round || !one->is_measured || one->is_absent)
 			measure(one);
+	}
 	if (is_round)
 		usages->due_us = next_round_us(usages, now_us);
 	send_changes(usages);

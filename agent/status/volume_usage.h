@@ -4,9 +4,9 @@
  * status. Display only.
  *
  * Each published volume is measured once, however many allocations use it: by statfs, and for a plugin that
- * announces GET_VOLUME_STATS by NodeGetVolumeStats, whose figures count then. One such call is in flight on
- * the node, and it begins only while its volume has no operation. A file server that does not answer keeps a
- * thread of path_probe.h, never the event loop, and its volume is unknown.
+ * announces GET_VOLUME_STATS by NodeGetVolumeStats, whose figures count then. One such call is in flight for
+ * each plugin, and it begins only while its volume has no operation. A file server that does not answer keeps
+ * a thread of path_probe.h, never the event loop, and its volume is unknown.
  *
  * A file system to which an error stopped writes is seen in the mount table within VOLUME_USAGE_TICK_MS, or
  * several of them with more than VOLUME_USAGE_MOUNTS volumes; before Linux 6.8 with the next measurement.

@@ -193,6 +193,11 @@ static void describe(struct mh_reply *reply, const struct fake_mount *mount)
 	reply->dev_minor = mount->minor;
 }
 
+static bool is_plugin(const char *profile)
+{
+	return strcmp(profile, FAKE_PLUGIN) == 0 || strcmp(profile, FAKE_OTHER_PLUGIN) == 0;
+}
+
 /* The helper makes the folders, and says whether the plugin has mounted at its target of this use, or bound a
  * device. */
 static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply *reply)
@@ -200,7 +205,7 @@ static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply 
 	struct fake_folder *folder = folder_make(request->volume);
 	const struct fake_place *target = &folder->targets[request->read_only];
 
-	if (strcmp(request->profile, FAKE_PLUGIN) != 0 || state->refuses_csi)
+	if (!is_plugin(request->profile) || state->refuses_csi)
 		return MH_REFUSED;
 	if (folder->source.class == 0)
 		folder->source = request->source;
@@ -322,7 +327,7 @@ static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 	struct fake_mount *mount = find(request->volume, "", 0);
 	struct fake_folder *folder = folder_find(request->volume);
 
-	if ((folder || mount) && strcmp(request->profile, folder ? FAKE_PLUGIN : "") != 0)
+	if ((folder || mount) && (folder ? !is_plugin(request->profile) : request->profile[0] != '\0'))
 		return MH_CONFLICT;
 	if (folder && (is_published(request->volume) || take(&state->busy_unstage)))
 		return MH_BUSY;
@@ -347,7 +352,7 @@ static enum mh_status do_look(const void *bytes, struct mh_reply *reply)
 
 	if (take(&state->fail_look))
 		return MH_KERNEL;
-	if (!is_native && strcmp(request->profile, FAKE_PLUGIN) != 0)
+	if (!is_native && !is_plugin(request->profile))
 		return MH_NOT_FOUND;
 	if (mount)
 		describe(reply, mount);

@@ -26,6 +26,7 @@ enum {
 #define FAKE_STAGE_BASE "/run/fake/stage"
 #define FAKE_PLUGIN "csi.plug" /* the profile of class csi */
 #define FAKE_PLUGIN_BASE FAKE_STAGE_BASE "/" MH_CSI_FOLDER "/" FAKE_PLUGIN
+#define FAKE_OTHER_PLUGIN "csi.twin" /* likewise; of the same length */
 #define FAKE_STATE_NAME "state"
 
 /* What goes wrong with a request. */

@@ -149,11 +149,12 @@ const struct fake_folder *fake_helper_folder(const struct fake_helper *fake, con
 static struct fake_place *place_at(const struct fake_helper *fake, const char *path)
 {
 	static const char base[] = FAKE_PLUGIN_BASE "/";
+	static const char other[] = FAKE_STAGE_BASE "/" MH_CSI_FOLDER "/" FAKE_OTHER_PLUGIN "/";
 	char volume[MH_LABEL_SIZE] = {0};
 	struct fake_folder *folder;
 	size_t n;
 
-	if (strncmp(path, base, strlen(base)) != 0)
+	if (strncmp(path, base, strlen(base)) != 0 && strncmp(path, other, strlen(base)) != 0)
 		return NULL;
 	path += strlen(base);
 	n = strcspn(path, "/");

@@ -947,6 +947,73 @@ CASE(a_plugin_that_hangs_at_stats_delays_nothing_and_is_named)
 	stop_a(w);
 }
 
+static void last_is_of_other_plugin(struct claim *claim, struct volume *volume)
+{
+	if (!str_eq(claim->volume_id, "vol2"))
+		return;
+	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), FAKE_OTHER_PLUGIN);
+	(void)str_copy(volume->plugin_id, sizeof(volume->plugin_id), FAKE_OTHER_PLUGIN);
+}
+
+/* Volumes of which as much is used. */
+static size_t n_used(const struct world *w, int64_t used)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < w->server.n_usages; i++)
+		n += w->server.usages[i].used_bytes == (uint64_t)used;
+	return n;
+}
+
+static size_t n_silent(const struct world *w)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < w->server.n_usages; i++)
+		n += strstr(w->server.usages[i].condition, "does not answer NodeGetVolumeStats") != NULL;
+	return n;
+}
+
+static bool all_are_measured(struct world *w)
+{
+	return n_used(w, 700) == 2 && n_used(w, 1234) == 1;
+}
+
+static bool other_has_changed(struct world *w)
+{
+	return n_used(w, 1500) == 1;
+}
+
+static bool one_is_silent(struct world *w)
+{
+	return n_silent(w) == 1;
+}
+
+CASE(a_plugin_that_hangs_at_stats_delays_no_other_plugin)
+{
+	char folder[TEMP_PATH_SIZE], socket_path[TEMP_PATH_SIZE];
+	struct fake_csi_plugin *other;
+
+	assert_int_equal(mkdir(temp_dir_path(folder, plugin_dir, FAKE_OTHER_PLUGIN), 0700), 0);
+	make_socket(temp_dir_path(socket_path, folder, "csi.sock"));
+	other = fake_csi_add(socket_path);
+	other->total = 2000;
+	other->used = 1234;
+	w->server.tamper = last_is_of_other_plugin;
+	start_measuring(w, 3, 10);
+	WORLD_UNTIL(w, all_are_measured);
+	fake_csi_order(plugin, CSI_NODE_GET_VOLUME_STATS, FAKE_CSI_HANG, 1000, STATUS_OK);
+	other->used = 1500;
+	WORLD_UNTIL(w, other_has_changed);
+	assert_int_equal(n_silent(w), 0);
+	WORLD_UNTIL(w, one_is_silent);
+	world_idle(w, 30 * 1000);
+	assert_true(one_is_silent(w)); /* it is not asked about its second volume in the same round */
+	world_kill_agent(w);
+	(void)remove(socket_path);
+	temp_dir_remove(folder);
+}
+
 CASE(a_plugin_that_fails_at_stats_leaves_the_figures_to_statfs)
 {
 	start_measuring(w, 1, 10);
