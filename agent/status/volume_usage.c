@@ -119,13 +119,27 @@ static void stop_asking(struct measured *one)
 	one->usages->n_busy--;
 }
 
-static void forget(struct volume_usages *usages, struct measured *one)
+static void ask_next(struct volume_usages *usages, const char *plugin_id);
+
+static void take_away(struct volume_usages *usages, struct measured *one)
 {
 	usages->n_busy -= one->probe != NULL;
 	path_probe_cancel(one->probe);
 	stop_asking(one);
 	RB_REMOVE(measured_tree, &usages->volumes, one);
 	free(one);
+}
+
+/* Its plugin is asked about the next one. */
+static void forget(struct volume_usages *usages, struct measured *one)
+{
+	char plugin_id[sizeof(one->plugin_id)];
+	bool was_asked = one->call != NULL;
+
+	memcpy(plugin_id, one->plugin_id, sizeof(plugin_id));
+	take_away(usages, one);
+	if (was_asked)
+		ask_next(usages, plugin_id);
 }
 
 /* --- reports --- */
@@ -333,8 +347,6 @@ static void note_plugin_condition(struct measured *one, const Csi__V1__VolumeCon
 	str_make_one_reason(text);
 	(void)snprintf(one->plugin_condition, sizeof(one->plugin_condition), "%s%s", reports, text);
 }
-
-static void ask_next(struct volume_usages *usages, const char *plugin_id);
 
 static void skip_plugin(struct volume_usages *usages, const char *plugin_id)
 {
@@ -663,7 +675,7 @@ void volume_usages_free(struct volume_usages *usages)
 		return;
 	wakeup_disarm(&usages->timer);
 	while ((one = RB_MIN(measured_tree, &usages->volumes)))
-		forget(usages, one);
+		take_away(usages, one);
 	path_probes_free(usages->local);
 	path_probes_free(usages->remote);
 	free(usages);

@@ -474,6 +474,7 @@ static void on_goaway(void *userdata)
 	struct client_conn *conn = userdata;
 
 	leave_server(conn);
+	conn->was_left = true;
 	if (conn->client->current == conn)
 		conn->client->current = NULL;
 	/* the connection of a server that does not read does not end by itself */
@@ -728,11 +729,11 @@ static int on_reap(sd_event_source *source, void *userdata)
 		next = LIST_NEXT(conn, all);
 		if (conn == client->current || !conn->up)
 			continue;
-		if (has_calls(conn)) {
+		if (!has_calls(conn)) {
+			client_conn_close(conn, &why);
+		} else if (conn->was_left) {
 			oldest = conn;
 			n++;
-		} else {
-			client_conn_close(conn, &why);
 		}
 	}
 	if (n <= CONNS_LEFT_MAX)

@@ -72,6 +72,7 @@ struct client_conn {
 	sd_event_source *keepalive_timer;
 	pid_t peer;	    /* the listener at a unix socket; 0: not known */
 	bool up;	    /* requests can be sent */
+	bool was_left;	    /* by the server's GOAWAY */
 	uint64_t pinged_us; /* when the server was asked for a sign that it still owes us; 0: it was not */
 	size_t n_streams;   /* bidirectional ones: they want to know when the server is gone */
 	struct error why;   /* it was lost; valid when not open; before, what failed of those tried */

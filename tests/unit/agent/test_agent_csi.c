@@ -1013,6 +1013,33 @@ CASE(a_plugin_that_hangs_at_stats_delays_no_other_plugin)
 	(void)remove(socket_path);
 	temp_dir_remove(folder);
 }
+static bool hangs_at_stats(struct world *w)
+{
+	return calls(CSI_NODE_GET_VOLUME_STATS) == 1;
+}
+
+/* The allocation of the volume that its plugin is asked about ends: the plugin is asked about the next. */
+CASE(a_volume_that_ends_while_its_plugin_is_asked_delays_no_other_volume)
+{
+	struct alloc b = records_alloc(ALLOC_B, 1);
+
+	(void)str_copy(b.volumes[0].source, sizeof(b.volumes[0].source), "vol1");
+	w->config.volume_stats_us = 600 * USEC_PER_SEC;
+	w->server.heartbeat_ms = 40 * 1000;
+	w->space = (struct path_space){.total_bytes = 1000, .used_bytes = 111, .free_bytes = 889};
+	plugin->total = 2000;
+	plugin->used = 700;
+	fake_csi_order(plugin, CSI_NODE_GET_VOLUME_STATS, FAKE_CSI_HOLD, 1, STATUS_OK);
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_runs);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, both_run);
+	WORLD_UNTIL(w, hangs_at_stats);
+	stop_only(w, ALLOC_A);
+	world_idle(w, 60 * 1000);
+	assert_int_equal(calls(CSI_NODE_GET_VOLUME_STATS), 2);
+}
 
 CASE(a_plugin_that_fails_at_stats_leaves_the_figures_to_statfs)
 {

@@ -479,3 +479,60 @@ WORLD_TEST(a_server_that_leaves_and_does_not_answer_has_few_connections)
 	assert_int_equal(answers[0].err.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(answers[0].err.msg, "connections that take no new calls"));
 }
+
+WORLD_TEST(calls_in_flight_continue_however_often_the_owner_reconnects)
+{
+	enum { CALLS = CONNS_LEFT_MAX + 2 };
+	struct answer answers[CALLS] = {{0}};
+	cleanup(leaver_close) struct leaver leaver;
+
+	leaver_open(&leaver, world);
+	for (size_t i = 0; i < CALLS; i++) {
+		world_get(world, leaver.client, "db", 60 * USEC_PER_SEC, &answers[i]);
+		leaver_accept(&leaver);
+		rpc_client_reconnect(leaver.client);
+	}
+	world_settle(world);
+	for (size_t i = 0; i < CALLS; i++)
+		assert_msg(!answers[i].done, "call %zu: %s", i, answers[i].err.msg);
+}
+
+struct freer {
+	struct rpc_client **client;
+	size_t n;
+};
+
+static void free_client(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	struct freer *freer = userdata;
+
+	freer->n++;
+	rpc_client_free(*freer->client);
+	*freer->client = NULL;
+}
+
+WORLD_TEST(the_end_of_a_call_on_the_oldest_connection_may_free_the_client)
+{
+	enum { CALLS = CONNS_LEFT_MAX + 3 };
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	struct leaver leaver;
+	struct freer freer = {.client = &leaver.client};
+	struct error err;
+	size_t n = 0;
+
+	request.id = (char *)(uintptr_t) "db";
+	leaver_open(&leaver, world);
+	for (size_t i = 0; i < CALLS && leaver.client; i++, n += 2) {
+		for (size_t k = 0; k < 2; k++)
+			assert_int_equal(rpc_client_call(leaver.client, &holdfast__v1__volumes__descriptor,
+							 "Get", &request.base, 60 * USEC_PER_SEC, free_client,
+							 &freer, NULL, &err),
+					 STATUS_OK);
+		leaver_accept(&leaver);
+		leaver_leave(&leaver);
+	}
+	assert_null(leaver.client);
+	assert_int_equal(freer.n, n);
+	leaver_close(&leaver);
+}
