@@ -181,6 +181,27 @@ static enum status refuse(struct server *server, const struct rpc_call *call, en
 	return STATUS_OK;
 }
 
+/* Is an earlier one on the same storage, and of the same provider's node? Then what holds for that holds for
+ * this one. */
+static bool is_repeat(const struct fence_claim *claims, size_t i)
+{
+	const struct claim *claim = claims[i].claim;
+
+	for (size_t j = i; j-- > 0;) {
+		const struct claim *other = claims[j].claim;
+		bool is_by_name = claim->storage_digest || claim->external_id[0] == '\0';
+
+		if (str_eq(other->plugin_id, claim->plugin_id) &&
+		    str_eq(other->external_id, claim->external_id) &&
+		    str_eq(other->external_node_id, claim->external_node_id) &&
+		    other->storage_digest == claim->storage_digest &&
+		    (!is_by_name || (str_eq(other->volume_id, claim->volume_id) &&
+				     str_eq(other->namespace, claim->namespace))))
+			return true;
+	}
+	return false;
+}
+
 /* Refuses if the detach would take the device of another node's claim, which the provider knows by the same
  * id. */
 static enum status check_others(struct server *server, const struct rpc_call *call,
@@ -189,7 +210,10 @@ static enum status check_others(struct server *server, const struct rpc_call *ca
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = claims[i].claim;
-		const struct claim *other = claims_find_other_holder(state_claim(&server->state, claim->id));
+		const struct claim *other =
+			is_repeat(claims, i)
+				? NULL
+				: claims_find_other_holder(state_claim(&server->state, claim->id));
 
 		if (other && !foreign_shows_claims(server, call, volume->namespace, other->namespace))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -224,6 +248,8 @@ static enum status check_other_names(struct server *server, const struct rpc_cal
 		const struct claim_entry *at = NULL;
 		struct volume_entry unknown, *storage;
 
+		if (is_repeat(claims, i))
+			continue;
 		storage = claims_storage(state_claim(&server->state, claims[i].claim->id), &unknown);
 		while (storage == &unknown && (at = storage_next_attached(storage, at))) {
 			if (++n_looks > LOOKS_MAX)

@@ -173,6 +173,21 @@ void held_twice_pair(struct claim_entry *own)
 	pair(own);
 }
 
+/* Pairs that still exclude each other stay: the other claim may have no further one. */
+static void pair_again(struct claim_entry *own)
+{
+	struct rival_link *next, *link = LIST_FIRST(&own->rivals);
+	bool had = link != NULL;
+
+	for (; link; link = next) {
+		next = LIST_NEXT(link, of_claim);
+		if (!is_rival(link->other, own))
+			state_drop_pair(own->volume->state, own, link);
+	}
+	if (had && LIST_EMPTY(&own->rivals))
+		pair(own);
+}
+
 void held_twice_note_durable(struct server *server, struct change_object *objects, size_t n,
 			     uint64_t revision)
 {
@@ -184,8 +199,7 @@ void held_twice_note_durable(struct server *server, struct change_object *object
 			volume && volume->n_rivals > 0 ? LIST_FIRST(&volume->claims) : NULL;
 
 		for (; entry; entry = LIST_NEXT(entry, of_volume))
-			if (!LIST_EMPTY(&entry->rivals))
-				held_twice_pair(entry);
+			pair_again(entry);
 	}
 }
 

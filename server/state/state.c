@@ -1071,14 +1071,18 @@ static void drop_rival(struct state *state, struct claim_entry *entry, struct ri
 	count_rival(state, entry, -1);
 }
 
+void state_drop_pair(struct state *state, struct claim_entry *entry, struct rival_link *link)
+{
+	drop_rival(state, link->other, link->back);
+	drop_rival(state, entry, link);
+}
+
 void state_drop_pairs(struct state *state, struct claim_entry *entry)
 {
 	struct rival_link *link;
 
-	while ((link = LIST_FIRST(&entry->rivals))) {
-		drop_rival(state, link->other, link->back);
-		drop_rival(state, entry, link);
-	}
+	while ((link = LIST_FIRST(&entry->rivals)))
+		state_drop_pair(state, entry, link);
 }
 
 /* Updates the counts of claims that are being released.

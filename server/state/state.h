@@ -423,6 +423,9 @@ struct claim_entry *state_unmatched_next(const struct claim_entry *entry);
 /** For held_twice.c: lists each claim as a rival of the other until one ends. False when memory is short. */
 bool state_pair_rivals(struct state *state, struct claim_entry *one, struct claim_entry *other);
 
+/** Ends one pair of the claim. */
+void state_drop_pair(struct state *state, struct claim_entry *entry, struct rival_link *link);
+
 /** Ends the pairs of the claim. Costs their number. */
 void state_drop_pairs(struct state *state, struct claim_entry *entry);
 

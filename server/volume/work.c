@@ -13,6 +13,8 @@
 #include "model/message.h"
 #include "model/volume_detail.h"
 #include "recovery/epoch.h"
+#include "recovery/history.h"
+#include "recovery/replaced.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -442,11 +444,22 @@ static void on_released(struct server *server, const struct claim *claim)
 		begin_try(work);
 }
 
-/* The last node has reported, or is purged. Each of the works waits for that once. */
-static void on_all_reported(struct server *server)
+/* May the change be the last report, or the purge of who owes one? */
+static bool may_be_last_report(const struct change_object *object)
+{
+	return object->kind == OBJECT_NODE ||
+	       (object->kind == OBJECT_RECORD &&
+		(str_eq(object->key, KEY_NODE_COUNT) || str_starts_with(object->key, PREFIX_REPLACED)));
+}
+
+/* Each of the works waits for that once. */
+static void note_reports(struct server *server)
 {
 	struct volume_work *next, *work;
 
+	if (!LIST_EMPTY(&server->state.unreported) || history_missing_nodes(server) > 0 ||
+	    replaced_next(server, NULL))
+		return;
 	RB_FOREACH_SAFE (work, volume_work_tree, &server->volume_works, next)
 		if (work->waits_for_nodes && !work->is_busy)
 			begin_try(work);
@@ -455,11 +468,12 @@ static void on_all_reported(struct server *server)
 void volume_work_note_durable(struct server *server, struct change_object *objects, size_t n,
 			      uint64_t revision)
 {
+	bool may_be_last = false;
+
 	for (size_t i = 0; i < n; i++) {
 		const struct claim *claim = objects[i].value;
 
-		if (objects[i].kind == OBJECT_NODE && LIST_EMPTY(&server->state.unreported))
-			on_all_reported(server);
+		may_be_last = may_be_last || may_be_last_report(&objects[i]);
 		if (objects[i].kind != OBJECT_CLAIM)
 			continue;
 		if (objects[i].is_deletion || claim->state > CLAIM_UNPUBLISHING)
@@ -467,6 +481,8 @@ void volume_work_note_durable(struct server *server, struct change_object *objec
 		else if (claim->state == CLAIM_TAKEN)
 			on_mounted(server, claim);
 	}
+	if (may_be_last)
+		note_reports(server);
 }
 
 /* "volume-detail/NAMESPACE/ID" */

@@ -4,6 +4,7 @@
 
 #include "asks.h"
 #include "callers.h"
+#include "lines.h"
 #include "restored.h"
 #include "submission.h"
 #include "unit.h"
@@ -23,6 +24,7 @@
 #include "state/storage_index.h"
 #include "ticket/ticket.h"
 #include "volume/store.h"
+#include "volume/work.h"
 
 #include <limits.h>
 
@@ -3473,4 +3475,120 @@ CLUSTER_TEST(no_attestation_frees_a_claim_of_a_forbidden_plugin)
 	lose(f, &f->n1);
 	assert_error(attest(f, "n1", NULL, "it is off", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION,
 		     err, "attest_forbidden_plugins");
+}
+
+CLUSTER_TEST(a_stored_volume_loses_no_pair_of_rivals)
+{
+	struct claim_entry *own =
+		put_holder(f, "db1", "vol-1", "n1", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+	struct claim_entry *others[3];
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume;
+
+	held_twice_pair(own);
+	for (int i = 0; i < 3; i++) {
+		others[i] = put_holder(f, "w", "vol-2", "n2", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+		held_twice_pair(others[i]);
+	}
+	assert_int_equal(own->n_rivals, 3);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	volume = own->volume->volume;
+	change_put_volume(&change, &volume); /* an operator changes its name */
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	settle(f);
+	for (int i = 0; i < 2; i++) {
+		struct claim freed = others[i]->claim;
+
+		freed.state = CLAIM_FREED;
+		assert_ok(state_put_claim(&f->server->state, &freed, NULL));
+	}
+	assert_int_not_equal(held_twice_check_repeat(own, NULL), STATUS_OK);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+}
+
+CLUSTER_TEST(a_fence_of_a_hundred_claims_by_one_name_is_possible)
+{
+	struct error err = {.msg = ""};
+
+	connect_csi(f);
+	lose(f, &f->n1);
+	for (int i = 0; i < 100; i++) {
+		struct claim held =
+			put_holder(f, "w", "vol-w", "n1", MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, true)->claim;
+
+		held.attach = ATTACH_DONE;
+		held.state = CLAIM_UNPUBLISHING;
+		assert_ok(state_put_claim(&f->server->state, &held, NULL));
+	}
+	(void)fence_off(f, "w", &err);
+	assert_null(strstr(err.msg, "too many claims"));
+}
+
+CLUSTER_TEST(a_stored_node_wakes_no_creation_that_waits_for_a_missing_one)
+{
+	const Holdfast__V1__VolumeDetail detail =
+		V1(volume_detail, .phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	static struct lines lines;
+	size_t n;
+
+	count.registered = 2;
+	count.missing = 1;
+	connect_csi(f);
+	store_old_db(f);
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	change_put_record(&change, KEY_NODE_COUNT, &count.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	settle(f);
+	lines_begin(&lines);
+	volume_work_start(f->server, "default", "db", NULL, NULL);
+	settle(f);
+	for (int i = 0; i < 20; i++) {
+		cleanup(change_release) struct change again = CHANGE_INIT;
+
+		change_put_node(&again, &state_node(&f->server->state, "n2")->node);
+		assert_ok(change_commit(f->server, &again, NULL, NULL, NULL));
+		settle(f);
+	}
+	lines_end(&lines);
+	n = lines_with(&lines, "not done, to be tried again");
+	assert_in_range(n, 1, 10); /* those of its timer */
+}
+
+CLUSTER_TEST(a_creation_goes_on_when_the_missing_ones_are_purged)
+{
+	const Holdfast__V1__VolumeDetail detail =
+		V1(volume_detail, .phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__PurgeNodeRequest request =
+		V1(purge_node_request, .unknown = true, .reason = TEXT("gone"));
+	struct error err = {.msg = ""};
+	uint64_t since_us;
+
+	count.registered = 2;
+	count.missing = 1;
+	connect_csi(f);
+	f->n2.csi.can_create_delete = true;
+	connect_node(&f->n2, "n2");
+	store_old_db(f);
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	change_put_record(&change, KEY_NODE_COUNT, &count.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD, 1, 0);
+	volume_work_start(f->server, "default", "db", NULL, NULL);
+	for (int i = 0; i < 12; i++) {
+		unit_clock_advance(600 * USEC_PER_SEC);
+		settle(f);
+	}
+	connect_node(&f->n2, "n2");
+	settle(f);
+	assert_int_equal(f->n2.n_held, 0);
+	assert_succeeds(
+		call(&f->operator, & holdfast__v1__nodes__descriptor, "Purge", &request.base, NULL, &err),
+		err);
+	since_us = clock_monotonic_us();
+	UNTIL(f, f->n2.n_held == 1);
+	assert_in_range(clock_monotonic_us() - since_us, 0, 2 * USEC_PER_SEC);
 }
