@@ -141,9 +141,12 @@ static void needles_take(struct needles *needles, const ProtobufCMessage *messag
 	}
 }
 
-static void count_similar(struct needles *needles)
+/* @n bytes of it were compared; 256 cost as much as a place. */
+static void count_similar(struct needles *needles, size_t n)
 {
-	needles->left -= needles->left > 0;
+	size_t cost = 1 + n / 256;
+
+	needles->left -= needles->left > cost ? cost : needles->left;
 }
 
 /* Bytes of the base64 of a secret at @text, or 0. It is in base64 behind @shift bytes of something else, as
@@ -158,7 +161,7 @@ static size_t match_shifted(struct needles *needles, const struct needle *needle
 		at++;
 	if (at < CUT_MIN) /* nearly everywhere */
 		return 0;
-	count_similar(needles);
+	count_similar(needles, 0);
 	n = strnlen(needle->secret, ENCODED_MAX);
 	end = (shift + n) * 8 / 6 - first_letter[shift];
 	encode(needle->secret, n, shift, encoded);
@@ -190,7 +193,7 @@ static size_t match(struct needles *needles, const char *secret, const char *tex
 	while (secret[n] != '\0' && here[n] == secret[n])
 		n++;
 	if (n >= CUT_MIN)
-		count_similar(needles);
+		count_similar(needles, n);
 	if (secret[n] != '\0') /* the end may have been cut off */
 		return here[n] == '\0' && n >= CUT_MIN ? n : 0;
 	if (n >= ANYWHERE_MIN)

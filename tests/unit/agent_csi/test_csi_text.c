@@ -550,3 +550,20 @@ TEST(a_text_about_too_many_secrets_is_not_shown)
 	csi_redact(&mount.base, "it failed with secret-299", shown, sizeof(shown));
 	assert_string_equal(shown, "");
 }
+
+/* What is compared is bounded, so little of it is shown. */
+TEST(a_text_made_of_the_beginning_of_a_long_secret_is_cut_early)
+{
+	enum { LONG = 16 << 10, BIG = 1 << 20 };
+	static char secret[LONG + 1], text[BIG + 1], shown[8192];
+	Csi__V1__VolumeCapability__MountVolume mount = CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
+	char *flags[] = {secret};
+
+	memset(secret, 'i', LONG - 1);
+	secret[LONG - 1] = 'b';
+	memset(text, 'i', BIG);
+	mount.mount_flags = flags;
+	mount.n_mount_flags = 1;
+	csi_redact(&mount.base, text, shown, sizeof(shown));
+	assert_in_range(strlen(shown), 0, 100);
+}
