@@ -181,22 +181,21 @@ static enum status refuse(struct server *server, const struct rpc_call *call, en
 	return STATUS_OK;
 }
 
-/* Is an earlier one on the same storage, and of the same provider's node? Then what holds for that holds for
- * this one. */
+/* Is an earlier one alike in all that names its attachment? Then what holds for that holds for this one. */
 static bool is_repeat(const struct fence_claim *claims, size_t i)
 {
-	const struct claim *claim = claims[i].claim;
+	const struct claim *own = claims[i].claim;
 
 	for (size_t j = i; j-- > 0;) {
 		const struct claim *other = claims[j].claim;
-		bool is_by_name = claim->storage_digest || claim->external_id[0] == '\0';
 
-		if (str_eq(other->plugin_id, claim->plugin_id) &&
-		    str_eq(other->external_id, claim->external_id) &&
-		    str_eq(other->external_node_id, claim->external_node_id) &&
-		    other->storage_digest == claim->storage_digest &&
-		    (!is_by_name || (str_eq(other->volume_id, claim->volume_id) &&
-				     str_eq(other->namespace, claim->namespace))))
+		if (str_eq(other->volume_id, own->volume_id) && str_eq(other->namespace, own->namespace) &&
+		    str_eq(other->plugin_id, own->plugin_id) &&
+		    str_eq(other->external_id, own->external_id) &&
+		    str_eq(other->external_node_id, own->external_node_id) &&
+		    other->other_machine == own->other_machine && other->adopted == own->adopted &&
+		    other->storage_proven == own->storage_proven &&
+		    other->storage_digest == own->storage_digest)
 			return true;
 	}
 	return false;

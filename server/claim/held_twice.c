@@ -106,7 +106,8 @@ static bool is_rival(const struct claim_entry *entry, const struct claim_entry *
 {
 	return entry != own && claim_is_live(&entry->claim) &&
 	       admission_are_rivals(&entry->claim, &own->claim) &&
-	       !claim_is_of_other_context(&own->claim, &entry->volume->volume);
+	       !claim_is_of_other_context(&own->claim, &entry->volume->volume) &&
+	       !claim_is_of_other_context(&entry->claim, &own->volume->volume);
 }
 
 typedef struct claim_entry *walk_fn(const struct volume_entry *volume, const struct claim_entry *at);

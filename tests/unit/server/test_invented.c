@@ -3592,3 +3592,68 @@ CLUSTER_TEST(a_creation_goes_on_when_the_missing_ones_are_purged)
 	UNTIL(f, f->n2.n_held == 1);
 	assert_in_range(clock_monotonic_us() - since_us, 0, 2 * USEC_PER_SEC);
 }
+
+static void lose_claim(struct fixture *f, struct claim_entry *entry, const char *ext_node, bool proven,
+		       bool other_machine, const char *external_id)
+{
+	struct claim held = entry->claim;
+
+	held.attach = ATTACH_DONE;
+	held.state = CLAIM_UNPUBLISHING;
+	held.sent_to_node = true;
+	held.storage_proven = proven;
+	held.other_machine = other_machine;
+	(void)str_copy(held.external_node_id, sizeof(held.external_node_id), ext_node);
+	(void)str_copy(held.external_id, sizeof(held.external_id), external_id);
+	assert_ok(state_put_claim(&f->server->state, &held, NULL));
+}
+
+/* Of two claims of n1 on vol-1, one is of a former machine; n2 has it by the provider id of n1. */
+static void fence_with_former(struct fixture *f, bool is_first)
+{
+	struct error err = {.msg = ""};
+	struct claim_entry *entry;
+	const struct instance_entry *instance;
+	unsigned int n;
+
+	connect_csi(f);
+	instance = state_instance(&f->server->state, "n1", "ebs", "");
+	assert_non_null(instance);
+	n = f->plugin.calls[DETACH];
+	entry = put_holder(f, "db", "vol-1", "n2", MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+	lose_claim(f, entry, instance->instance.plugin.node.provider_node_id, true, false, "vol-1");
+	for (int i = 0; i < 2; i++) {
+		entry = put_holder(f, "db", "vol-1", "n1", MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+		lose_claim(f, entry, "", true, is_first == (i == 1), "vol-1");
+	}
+	lose(f, &f->n1);
+	assert_error(fence_off(f, "db", &err), STATUS_FAILED_PRECONDITION, err, "node n2 holds volume db");
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], n);
+}
+
+CLUSTER_TEST(a_claim_of_a_former_machine_hides_no_other_holder_from_a_fence)
+{
+	fence_with_former(f, true);
+}
+
+CLUSTER_TEST(nor_does_one_that_is_older)
+{
+	fence_with_former(f, false);
+}
+
+/* The other share stays a placeholder. */
+CLUSTER_TEST(a_share_that_is_registered_again_has_no_rival_on_another_part)
+{
+	struct claim_entry *one = put_share(f, "db1", "n1", "z1");
+	struct claim_entry *other = put_share(f, "also1", "n2", "z2");
+	struct error err = {.msg = ""};
+
+	held_twice_pair(one);
+	held_twice_pair(other);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	register_again(f, one, "z1");
+	settle(f);
+	assert_succeeds(held_twice_check_rivals(one->volume, &err), err);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
+}
