@@ -101,13 +101,19 @@ enum status held_twice_check(const struct volume_entry *volume, struct error *er
 			 volume->volume.id, NAMESPACE_OPTION(volume->namespace));
 }
 
+/* Is @claim surely on another part of one id than the volume of @other? That may be of other storage than its
+ * claim. */
+static bool is_on_other_part(const struct claim_entry *claim, const struct claim_entry *other)
+{
+	return !other->is_unmatched && claim_is_of_other_context(&claim->claim, &other->volume->volume);
+}
+
 /* Is @entry a claim that excludes @own? It may be on another part of what the provider's id names. */
 static bool is_rival(const struct claim_entry *entry, const struct claim_entry *own)
 {
 	return entry != own && claim_is_live(&entry->claim) &&
-	       admission_are_rivals(&entry->claim, &own->claim) &&
-	       !claim_is_of_other_context(&own->claim, &entry->volume->volume) &&
-	       !claim_is_of_other_context(&entry->claim, &own->volume->volume);
+	       admission_are_rivals(&entry->claim, &own->claim) && !is_on_other_part(own, entry) &&
+	       !is_on_other_part(entry, own);
 }
 
 typedef struct claim_entry *walk_fn(const struct volume_entry *volume, const struct claim_entry *at);

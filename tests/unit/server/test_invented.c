@@ -3657,3 +3657,26 @@ CLUSTER_TEST(a_share_that_is_registered_again_has_no_rival_on_another_part)
 	assert_succeeds(held_twice_check_rivals(one->volume, &err), err);
 	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
 }
+
+/* The backup has other storage by the name of one: its context is of that. */
+CLUSTER_TEST(the_context_of_other_storage_makes_no_claim_another_part)
+{
+	struct claim_entry *one = put_share(f, "db1", "n1", "z1");
+	struct claim_entry *other = put_share(f, "also1", "n2", "z1");
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume;
+	struct error err = {.msg = ""};
+
+	register_again(f, one, "z9");
+	volume = one->volume->volume;
+	(void)str_copy(volume.external_id, sizeof(volume.external_id), "vol-2");
+	change_put_volume(&change, &volume);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	register_again(f, other, "z1");
+	settle(f);
+	assert_true(one->is_unmatched && !other->is_unmatched);
+	held_twice_pair(one);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	assert_error(held_twice_check_repeat(one, &err), STATUS_UNAVAILABLE, err, "held twice");
+	assert_error(held_twice_check_repeat(other, &err), STATUS_UNAVAILABLE, err, "held twice");
+}
