@@ -198,7 +198,7 @@ static void pair_again(struct claim_entry *own)
 void held_twice_note_durable(struct server *server, struct change_object *objects, size_t n,
 			     uint64_t revision)
 {
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && server->state.n_volumes_held_twice > 0; i++) {
 		const struct volume *stored = objects[i].kind == OBJECT_VOLUME ? objects[i].value : NULL;
 		struct volume_entry *volume =
 			stored ? state_volume(&server->state, stored->namespace, stored->id) : NULL;
