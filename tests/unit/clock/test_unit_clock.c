@@ -39,19 +39,33 @@ static void add_timer(sd_event *event, clockid_t clock, uint64_t us, bool *ret_i
 TEST(a_loop_that_only_waits_jumps_to_its_next_timer)
 {
 	cleanup(sd_event_unrefp) sd_event *event = NULL;
+	uint64_t start_us = clock_monotonic_us();
 	bool first, second;
-	uint64_t start_us;
 
 	assert_true(sd_event_new(&event) >= 0);
 	add_timer(event, CLOCK_BOOTTIME, 2 * HOUR_US, &second);
 	add_timer(event, CLOCK_MONOTONIC, HOUR_US, &first);
-	start_us = clock_monotonic_us();
 	while (!first)
 		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
 	assert_in_range(clock_monotonic_us() - start_us, HOUR_US, HOUR_US + HOUR_US / 2);
 	assert_false(second);
 	while (!second)
 		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
+}
+
+/* The timer becomes due while the clock looks whether it may jump: there is no later one to jump to. */
+TEST(a_timer_that_becomes_due_before_a_jump_is_not_jumped_over)
+{
+	for (uint64_t us = 0; us < 200; us++) {
+		cleanup(sd_event_unrefp) sd_event *event = NULL;
+		uint64_t start_us = clock_monotonic_us();
+		bool is_due;
+
+		assert_true(sd_event_new(&event) >= 0);
+		add_timer(event, CLOCK_MONOTONIC, us, &is_due);
+		assert_true(sd_event_run(event, HOUR_US) > 0);
+		assert_true(clock_monotonic_us() - start_us < HOUR_US / 2);
+	}
 }
 
 TEST(a_wait_with_a_limit_ends_at_the_limit)
