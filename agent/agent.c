@@ -153,6 +153,8 @@ static void on_session_up(bool sends_statuses, void *userdata)
 	const struct receipt *receipt = NULL;
 	const char *server = rpc_client_server(agent->rpc);
 
+	/* also of a session that was restarted without a loss: each counts its calls from the start */
+	controller_calls_drop(agent->controller_calls);
 	if (server)
 		(void)str_copy(agent->server, sizeof(agent->server), server);
 	log_ctx(LOG_NOTICE,
@@ -171,7 +173,6 @@ static void on_session_down(const struct error *err, void *userdata)
 	struct agent *agent = userdata;
 	uint32_t attempts = session_info(agent->session)->attempts;
 
-	controller_calls_drop(agent->controller_calls);
 	/* the first loss, then now and then */
 	if (attempts <= 1 || attempts % 20 == 0)
 		log_ctx(LOG_WARNING,

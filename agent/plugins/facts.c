@@ -224,8 +224,21 @@ static void copy_head(struct node_plugin *ret, const struct node_plugin *from)
 	memcpy(ret->provider, from->provider, sizeof(ret->provider));
 	memcpy(ret->provider_version, from->provider_version, sizeof(ret->provider_version));
 	memcpy(ret->allocation_id, from->allocation_id, sizeof(ret->allocation_id));
-	ret->controller_required = from->controller_required;
-	ret->topology_required = from->topology_required;
+}
+
+/* A driver in two processes may announce its controller, and its topology, only in the one that serves it. A
+ * half that is kept without its process keeps its announcement. */
+static void merge_needs(struct node_plugin *ret, const struct node_plugin *before,
+			const struct facts_halves *halves)
+{
+	const bool is_whole = ret->has_node == !!halves->node && ret->has_controller == !!halves->controller;
+	const struct node_plugin *sources[] = {halves->node, halves->controller, is_whole ? NULL : before};
+
+	ret->controller_required = ret->topology_required = false;
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		ret->controller_required |= sources[i] && sources[i]->controller_required;
+		ret->topology_required |= sources[i] && sources[i]->topology_required;
+	}
 }
 
 void facts_merge(const struct node_plugin *before, const struct facts_halves *halves, struct node_plugin *ret)
@@ -245,6 +258,7 @@ void facts_merge(const struct node_plugin *before, const struct facts_halves *ha
 	else if (!halves->keeps_controller)
 		merged.controller = (struct controller_half){0};
 	merged.has_controller = halves->controller || (before->has_controller && halves->keeps_controller);
+	merge_needs(&merged, before, halves);
 	merged.controller.healthy = halves->controller != NULL;
 	merged.controller.health_description[0] = '\0';
 	merged.healthy = halves->node || (halves->controller && !merged.has_node);

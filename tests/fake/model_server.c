@@ -96,17 +96,19 @@ static void send_down(struct model_server *model, const session_down *down)
 		fail_msg("%s", err.msg);
 }
 
-void model_server_call_plugin(struct model_server *model, uint64_t call_id)
+void model_server_call_plugin(struct model_server *model, const char *plugin_id, uint64_t call_id)
 {
 	Holdfast__V1__ControllerDetachRequest detach = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	char plugin_id[] = "ebs";
 
 	call.call_id = call_id;
-	call.plugin_id = plugin_id;
+	call.plugin_id = (char *)(uintptr_t)plugin_id;
+	call.timeout_ms = 60000;
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH;
 	call.detach = &detach;
+	detach.external_id = (char *)(uintptr_t) "vol";
+	detach.external_node_id = (char *)(uintptr_t) "node";
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL;
 	down.call = &call;
 	send_down(model, &down);

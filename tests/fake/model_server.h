@@ -158,7 +158,7 @@ void model_server_want_report(struct model_server *model, uint64_t epoch);
 void model_server_answer(struct model_server *model);
 
 /** Ask a plugin on the node for the detach of a volume. */
-void model_server_call_plugin(struct model_server *model, uint64_t call_id);
+void model_server_call_plugin(struct model_server *model, const char *plugin_id, uint64_t call_id);
 
 /** End the session. */
 void model_server_hang_up(struct model_server *model);

@@ -603,8 +603,8 @@ WORLD_TEST(a_call_to_a_plugin_that_does_not_run_here_is_answered_so)
 {
 	world_start_agent(w);
 	WORLD_UNTIL(w, two_beats);
-	model_server_call_plugin(&w->server, 7);
-	model_server_call_plugin(&w->server, 8);
+	model_server_call_plugin(&w->server, "ebs", 7);
+	model_server_call_plugin(&w->server, "ebs", 8);
 	WORLD_UNTIL(w, two_calls_answered);
 	assert_int_equal(w->server.answered_call, 8);
 	assert_int_equal(w->server.hellos, 1); /* and the session continues */

@@ -1050,4 +1050,38 @@ CASE(a_plugin_that_fails_at_stats_leaves_the_figures_to_statfs)
 	assert_false(reported(w)->is_unknown);
 }
 
+static bool is_connected_without_helper(struct world *w)
+{
+	return is_connected(w) && !w->server.adoption_complete && w->server.n_plugins > 0;
+}
+
+static bool has_adopted(struct world *w)
+{
+	return is_connected(w) && w->server.adoption_complete;
+}
+
+static bool a_plugin_call_waits(struct world *w)
+{
+	return fake_csi_waiting() == 1;
+}
+
+/* The server counts its calls from 1 in each session: the answer would be that of another volume. */
+CASE(a_session_that_is_restarted_sends_no_answer_of_the_former_one)
+{
+	w->fake.state->start = FAKE_START_EXIT;
+	w->fake.state->start_times = UINT32_MAX;
+	fake_csi_order(plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	world_start_agent(w);
+	WORLD_UNTIL(w, is_connected_without_helper);
+	model_server_call_plugin(&w->server, MODEL_PLUGIN, 1);
+	WORLD_UNTIL(w, a_plugin_call_waits);
+	w->fake.state->start_times = 0; /* the mount helper starts: its first list restarts the session */
+	WORLD_UNTIL(w, has_adopted);
+	world_idle(w, 2000); /* the agent sees the welcome */
+	assert_int_equal(fake_csi_answer(), 1);
+	world_idle(w, 2000);
+	assert_string_equal(w->server.violation, ""); /* the model takes no answer */
+	assert_int_equal(w->server.not_here, 0);
+}
+
 TEST_GROUP(world_group_setup, world_group_teardown)

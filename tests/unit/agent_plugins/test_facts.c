@@ -410,6 +410,36 @@ TEST(halves_of_two_instances_make_one_entry)
 	assert_string_equal(merged.node.provider_node_id, "n2");
 }
 
+/* The drivers of Dell announce their controller, and its topology, only in the process that serves it. */
+TEST(a_controller_in_another_process_announces_for_both_halves)
+{
+	const struct node_plugin node = {.plugin_id = "p", .has_node = true, .healthy = true};
+	const struct node_plugin controller = {.plugin_id = "p",
+					       .has_controller = true,
+					       .controller_required = true,
+					       .topology_required = true,
+					       .controller = {.healthy = true, .attach_detach = true}};
+	const struct node_plugin plain = {.plugin_id = "p", .has_controller = true};
+	struct node_plugin before = {.plugin_id = "p"}, merged;
+
+	facts_merge(&before, &(struct facts_halves){.node = &node, .controller = &controller, .reason = ""},
+		    &merged);
+	assert_true(merged.controller_required && merged.topology_required);
+	before = merged; /* each half fails for a while */
+	facts_merge(&before, &(struct facts_halves){.node = &node, .keeps_controller = true, .reason = ""},
+		    &merged);
+	assert_true(merged.has_controller && merged.controller_required && merged.topology_required);
+	facts_merge(&before, &(struct facts_halves){.controller = &plain, .keeps_node = true, .reason = ""},
+		    &merged);
+	assert_true(merged.has_node && merged.controller_required && merged.topology_required);
+	/* the controller has gone, or announces it no longer */
+	facts_merge(&before, &(struct facts_halves){.node = &node, .reason = ""}, &merged);
+	assert_false(merged.has_controller || merged.controller_required || merged.topology_required);
+	facts_merge(&before, &(struct facts_halves){.node = &node, .controller = &plain, .reason = ""},
+		    &merged);
+	assert_false(merged.controller_required || merged.topology_required);
+}
+
 TEST(a_controller_alone_makes_a_healthy_entry)
 {
 	struct node_plugin before = fresh(), controller = whole("ctl", ""), merged;
