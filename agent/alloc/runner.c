@@ -812,7 +812,8 @@ static void runner_watch_unit(struct alloc_runner *runner)
 {
 	struct error err;
 
-	if (runner->record->phase != ALLOC_RUNNING || runner->record->task.state != TASK_RECORD_RUNNING)
+	/* an agent that was killed before it wrote that the allocation runs is still mounting */
+	if (runner->record->phase >= ALLOC_STOPPING || runner->record->task.state != TASK_RECORD_RUNNING)
 		return;
 	if (make_unit(runner, TASK_RUNNING, &err) != STATUS_OK)
 		runner->env->on_broken(&err, runner->env->userdata);

@@ -312,6 +312,9 @@ static void look_in(struct task *task, uint64_t delay_us)
 	const struct log_ctx ctx = {
 		.alloc = task->alloc_id, .unit = task->unit, .op = "unit", .err = &failure};
 
+	/* what a look or a call leads to delays no stop */
+	if (task->is_stop_wanted && task->state != TASK_STOPPING && task->state != TASK_OVER)
+		delay_us = 0;
 	if (wakeup_arm(task->tasks->event, &task->timer, delay_us, on_due, task, &failure) != STATUS_OK)
 		log_ctx(LOG_ERR, &ctx, "unit %s is no longer checked at intervals", task->unit);
 }

@@ -241,6 +241,24 @@ CASE(a_unit_is_started_once_and_stopped)
 	assert_false(s->is_over);
 }
 
+/* The answer comes in the turn in which the stop begins, which it must not delay to the next look. */
+CASE(a_stop_that_meets_the_answer_to_a_look_begins_at_once)
+{
+	unsigned int looks;
+	uint64_t began_us;
+
+	run(s);
+	run_for(s->event, 100);
+	looks = s->systemd->looks;
+	fake_systemd_changed(s->db);
+	while (s->systemd->looks == looks)
+		assert_true(sd_event_run(s->event, 100 * USEC_PER_MSEC) >= 0);
+	began_us = clock_monotonic_us();
+	task_stop(s->task);
+	UNTIL(s, is_stopped);
+	assert_true(clock_monotonic_us() - began_us < 10 * USEC_PER_SEC); /* a look is 30 s away */
+}
+
 CASE(nothing_is_asked_before_it_is_journalled)
 {
 	s->is_held = true;
