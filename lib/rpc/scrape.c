@@ -137,12 +137,25 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Closes the connection if there are too many or memory is short. */
+/* The newest gets the place of the oldest: clients that ask for nothing keep no other out. */
+static void make_room(struct scrape *scrape)
+{
+	struct client *client, *oldest = NULL;
+
+	if (scrape->n_clients < CLIENTS_MAX)
+		return;
+	LIST_FOREACH (client, &scrape->clients, link)
+		oldest = client;
+	client_free(oldest);
+}
+
 static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 {
 	struct scrape *scrape = userdata;
-	struct client *client = scrape->n_clients < CLIENTS_MAX ? calloc(1, sizeof(*client)) : NULL;
+	struct client *client;
 
+	make_room(scrape);
+	client = calloc(1, sizeof(*client));
 	if (!client) {
 		(void)close(fd);
 		return;

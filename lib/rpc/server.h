@@ -179,5 +179,10 @@ void rpc_call_pause(struct rpc_call *call, bool is_paused);
  * have an eighth of what may wait? Then on_drained follows. */
 bool rpc_call_is_full(struct rpc_call *call);
 
-/** End a stream with status OK; on_closed follows from the event loop. */
+/** End a stream with status OK; on_closed follows from the event loop. The end comes to the client behind
+ * what waits for it to read. */
 void rpc_call_finish(struct rpc_call *call);
+
+/** End a stream by a reset, CANCELLED, and drop what waits for the client to read: it may have paused, and
+ * would never hear of an end behind that. Returns false, and does nothing, if nothing waits. */
+bool rpc_call_abort(struct rpc_call *call);

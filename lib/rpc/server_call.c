@@ -828,3 +828,15 @@ void rpc_call_finish(struct rpc_call *call)
 	leave_handler(call, CALL_CLOSING);
 	h2_stream_wake(&call->stream);
 }
+
+bool rpc_call_abort(struct rpc_call *call)
+{
+	assert(call->method->stream != NULL);
+	if (call->state != CALL_STREAMING || byteq_len(&call->stream.out) == 0)
+		return false;
+	count_end(call, STATUS_CANCELLED);
+	h2_stream_reset(&call->stream, NGHTTP2_CANCEL);
+	leave_handler(call, CALL_CLOSING);
+	h2_stream_wake(&call->stream);
+	return true;
+}

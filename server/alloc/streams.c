@@ -99,7 +99,8 @@ static void task_stream_end(struct task_stream *stream, const struct error *err)
 	stream_free(stream);
 	if (node) {
 		rpc_call_set_data(node, NULL);
-		rpc_call_finish(node);
+		if (!rpc_call_abort(node)) /* its agent does not read input that the task does not read */
+			rpc_call_finish(node);
 	}
 	if (!caller)
 		return;
@@ -760,6 +761,15 @@ static void lose_node(struct task_stream *stream)
 	task_stream_end(stream, &err);
 }
 
+/* Without an end: its agent could not send one. */
+static void on_node_half_close(struct rpc_call *call, void *userdata)
+{
+	struct task_stream *stream = rpc_call_data(call);
+
+	if (stream)
+		lose_node(stream);
+}
+
 static void on_node_closed(struct rpc_call *call, void *userdata)
 {
 	struct task_stream *stream = rpc_call_data(call);
@@ -773,5 +783,5 @@ static void on_node_closed(struct rpc_call *call, void *userdata)
 const struct rpc_stream_handlers node_task_stream = {.on_open = on_node_open,
 						     .on_message = on_node_message,
 						     .on_closed = on_node_closed,
-						     .on_half_close = on_caller_half_close,
+						     .on_half_close = on_node_half_close,
 						     .on_drained = on_node_drained};

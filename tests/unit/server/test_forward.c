@@ -147,6 +147,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
+	world->flooding = call;
 	if (world->is_deaf)
 		rpc_call_pause(call, true);
 	else
@@ -424,6 +425,24 @@ TEST_FIXTURE(a_slow_reader_holds_its_stream_back_through_two_servers, setup, tea
 }
 
 /* More than the follower holds for the leader. */
+/* As the node's side of a command does that reads no input, when the command's caller goes. */
+TEST_FIXTURE(a_stream_that_the_leader_aborts_ends_though_its_reader_takes_nothing, setup, teardown)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	struct reader slow = {.n = 0};
+
+	open_reader(&slow, client_at(0));
+	WAIT_FOR(slow.is_open && world->n_open == 1);
+	rpc_stream_pause(slow.stream, true);
+	assert_int_equal(rpc_stream_send(slow.stream, &up.base, NULL), STATUS_OK);
+	WAIT_FOR(world->is_waiting);
+	run_idle(world->event);
+	assert_true(rpc_call_abort(world->flooding));
+	WAIT_FOR(!slow.stream && world->n_open == 0);
+	assert_int_equal(slow.status, STATUS_CANCELLED);
+	assert_int_equal(slow.n, 0);
+}
+
 TEST_FIXTURE(sessions_have_room_beside_streams_that_the_leader_does_not_read, setup, teardown)
 {
 	enum { SLOW = 36, SIZE = 1000 * 1000 };

@@ -436,6 +436,63 @@ CLUSTER_TEST(a_slow_reader_pauses_the_node_and_gets_everything_later)
 	UNTIL(f, node.is_closed);
 }
 
+static void send_input_until_full(struct fixture *f, struct end *caller)
+{
+	static char piece[64 << 10];
+
+	memset(piece, 'x', sizeof(piece) - 1);
+	for (int waits = 0; waits < 300; waits++) {
+		if (!rpc_stream_is_full(caller->stream)) {
+			send_input(caller, piece);
+			waits = 0;
+		}
+		assert_true(sd_event_run(f->event, USEC_PER_MSEC) >= 0);
+	}
+}
+
+/* The agent reads no more input than the task does. */
+static void begin_full(struct fixture *f, struct end *caller, struct end *node)
+{
+	begin(f);
+	open_exec(f, caller, ALLOC_1, "web");
+	come(f, &f->n1, node);
+	rpc_stream_pause(node->stream, true);
+	send_input_until_full(f, caller);
+}
+
+CLUSTER_TEST(a_node_that_takes_no_input_hears_that_the_caller_has_gone)
+{
+	struct end caller, node;
+
+	begin_full(f, &caller, &node);
+	rpc_stream_cancel(caller.stream);
+	UNTIL(f, node.is_closed);
+	assert_int_equal(node.n, 0);
+}
+
+CLUSTER_TEST(a_command_that_ends_without_its_input_ends_the_stream_of_its_node)
+{
+	struct end caller, node;
+
+	begin_full(f, &caller, &node);
+	send_end(&node, STATUS_OK, "");
+	UNTIL(f, node.is_closed && caller.is_closed);
+	assert_int_equal(caller.status, STATUS_OK);
+}
+
+/* Its agent could not send the end. */
+CLUSTER_TEST(a_node_that_sends_nothing_more_and_no_end_is_lost)
+{
+	struct end caller, node;
+
+	begin(f);
+	open_exec(f, &caller, ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	rpc_stream_half_close(node.stream);
+	UNTIL(f, node.is_closed && caller.is_closed);
+	assert_int_equal(caller.status, STATUS_UNAVAILABLE);
+}
+
 TEST_ON(impossible_streams_are_refused_without_asking_the_node, struct fixture, f, setup, teardown)
 {
 	static const struct {
