@@ -37,6 +37,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 static void send_welcome(struct session *session)
 {
@@ -1090,8 +1091,13 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 				 "%d sessions have not sent their hello yet; node %s must retry later",
 				 SESSIONS_GREETING_MAX, node_id);
 	session = calloc(1, sizeof(*session));
-	if (!session)
+	/* from a number that no other session has: a late answer of a former one is no answer in this */
+	if (!session || getrandom(&session->last_call_id, sizeof(session->last_call_id), 0) !=
+				sizeof(session->last_call_id)) {
+		free(session);
 		return error_no_memory(err, "a session");
+	}
+	session->last_call_id /= 2; /* it does not come to 0 */
 	session->greeting =
 		peer_count_enter(&server->greeting, node_id, SESSIONS_GREETING_PER_NODE_MAX, &is_full);
 	if (!session->greeting) {

@@ -528,7 +528,7 @@ CASE(a_call_for_a_node_goes_there_and_nowhere_else)
 
 CASE(unexpected_replies_change_nothing)
 {
-	static const uint64_t ids[] = {0, 1, 2, 77, UINT64_MAX};
+	uint64_t ids[] = {0, 1, 0, 77, UINT64_MAX};
 	struct controller_stats stats;
 	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
 
@@ -536,12 +536,13 @@ CASE(unexpected_replies_change_nothing)
 	start_call(0, ATTACH);
 	expect_ok(0);
 	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
-	start_call(1, ATTACH); /* with the id 2 on n1 */
+	start_call(1, ATTACH);
 	UNTIL(f, f->n1.n_held == 1);
+	ids[2] = f->n1.last_call_id;
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
 		reply.call_id = ids[i];
 		fake_node_send_reply(&f->n2, &reply); /* another session's ids */
-		if (ids[i] != 2)
+		if (i != 2)
 			fake_node_send_reply(&f->n1, &reply);
 	}
 	settle(f);
@@ -551,6 +552,32 @@ CASE(unexpected_replies_change_nothing)
 	controller_stats(f->server, &stats);
 	assert_int_equal(stats.strays, 1 + 5 + 4);
 	assert_false(f->n1.closed || f->n2.closed);
+}
+
+CASE(an_answer_of_a_former_session_is_of_no_call)
+{
+	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
+	Holdfast__V1__ControllerAttachResponse attach = HOLDFAST__V1__CONTROLLER_ATTACH_RESPONSE__INIT;
+	uint64_t former;
+
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 2, 0);
+	start_call(0, ATTACH);
+	UNTIL(f, f->n1.n_held == 1);
+	former = f->n1.last_call_id;
+	fake_node_disconnect(&f->n1);
+	expect_failed(0, STATUS_UNKNOWN, "session ended");
+	fake_node_disconnect(&f->n2);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	start_call(1, ATTACH); /* the first one of this session, too */
+	UNTIL(f, f->n1.last_call_id != 0);
+	assert_int_not_equal(f->n1.last_call_id, former);
+	reply.call_id = former;
+	reply.response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_ATTACH;
+	reply.attach = &attach;
+	fake_node_send_reply(&f->n1, &reply);
+	settle(f);
+	assert_int_equal(world.outcomes[1].times, 0);
+	fake_node_answer(&f->n1);
 }
 
 CASE(an_answer_to_something_else_leaves_the_call_unknown)
