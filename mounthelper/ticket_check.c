@@ -106,7 +106,7 @@ static const struct {
 	EXACT(cluster, REASON_TICKET_CLUSTER),	    EXACT(node, REASON_TICKET_NODE),
 	EXACT(boot_id, REASON_TICKET_BOOT),	    EXACT(volume, REASON_TICKET_VOLUME),
 	EXACT(alloc, REASON_TICKET_ALLOC),	    EXACT(profile, REASON_TICKET_PROFILE),
-	EXACT(source_digest, REASON_TICKET_SOURCE),
+	EXACT(source_digest, REASON_TICKET_SOURCE), EXACT(slot, REASON_TICKET_SLOT),
 };
 
 enum reason ticket_check(const struct ticket *t, const struct ticket *need, const struct ticket_keys *keys,

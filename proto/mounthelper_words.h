@@ -214,7 +214,10 @@
 	X(REASON_WRITES_STOPPED, "writes-stopped",                                                           \
 	  "the file system of the volume is read-only although it was mounted writable: an error of the "    \
 	  "disk or the file system stopped writes, see dmesg; stop all its allocations on this node, and "   \
-	  "repair it")
+	  "repair it")                                                                                       \
+	X(REASON_TICKET_SLOT, "ticket-slot",                                                                 \
+	  "the ticket is for another volume of the allocation: install server and helper from releases "     \
+	  "that go together, else see the trail: no honest agent asks so")
 
 /* Why a start ended before HELLO: enum, exit code, keyword on standard error, sentence for people. The
  * helper sends keyword, errno, detail and N; its parent makes the sentence of it. */

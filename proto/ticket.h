@@ -59,7 +59,8 @@ struct ticket {
 	uint8_t read_only;			   /* 0 or 1; 1 forbids a writable publish */
 	uint8_t propagation;			   /* enum ticket_propagation */
 	uint8_t stage_read_only;		   /* 0 or 1; 1 forbids a writable stage */
-	uint8_t reserved2[4];			   /* 0 */
+	uint8_t slot;				   /* of each publish: where the allocation has the volume */
+	uint8_t reserved2[3];			   /* 0 */
 	/* 1 is the root of the tree; the children of place n are 2n on the left and 2n + 1 on the right.
 	 * So it has depth and way at once, and its lowest bit is 1 for a leaf on the right. */
 	uint8_t place;

@@ -61,7 +61,7 @@ enum { TICKET_KEY_HEX_SIZE = 2 * TICKET_KEY_SIZE + 1 };
 /** ticket_issuer_file_key() as a text. */
 void ticket_issuer_hex(const struct ticket_issuer *issuer, char ret[static TICKET_KEY_HEX_SIZE]);
 
-/** ticket_issue() without the signature. */
+/** ticket_issue() without the signature, so that the caller can set the slot. */
 enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
 			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			struct error *err);

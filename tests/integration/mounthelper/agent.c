@@ -502,6 +502,8 @@ struct mh_publish publish_tmpfs(void)
 				 .slot = 7};
 
 	req.ticket = make_ticket(req.volume, req.profile, &stage.source);
+	req.ticket.slot = req.slot;
+	sign_ticket(&req.ticket);
 	return req;
 }
 

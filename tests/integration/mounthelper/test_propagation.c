@@ -123,7 +123,7 @@ static struct mh_publish publish_pair(int wish)
 
 	(void)str_copy(req.profile, sizeof(req.profile), "pair");
 	(void)str_copy(req.ticket.profile, sizeof(req.ticket.profile), "pair");
-	req.slot = (uint8_t)wish;
+	req.slot = req.ticket.slot = (uint8_t)wish;
 	req.propagation = (uint8_t)wish;
 	req.ticket.propagation = (uint8_t)wish;
 	sign_ticket(&req.ticket);

@@ -57,7 +57,7 @@ static void lane_open(struct lane *lane, const char *volume, const char *alloc, 
 	lane->publish = publish_tmpfs();
 	NAME(lane->publish, volume, volume);
 	NAME(lane->publish, alloc, alloc);
-	lane->publish.slot = RACE_SLOT;
+	lane->publish.slot = lane->publish.ticket.slot = RACE_SLOT;
 	lane->publish.read_only = read_only;
 	name_ticket(&lane->publish.ticket, volume, alloc);
 	lane->unpublish = unpublish(volume);

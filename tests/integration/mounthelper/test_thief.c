@@ -137,6 +137,8 @@ static const struct attempt attempts[] = {
 	 MH_REFUSED},
 	{"a publish of another volume", PUBLISH, AS_IT_WAS, FIELD(mh_publish, volume, "vol-1"), MH_REFUSED},
 	{"a publish at a path", PUBLISH, AS_IT_WAS, FIELD(mh_publish, alloc, "../../../../etc"), ENDS},
+	{"a publish where the allocation has another volume", PUBLISH, AS_IT_WAS,
+	 FIELD(mh_publish, slot, "\2"), MH_REFUSED},
 	{"a publish at slot 32", PUBLISH, AS_IT_WAS, FIELD(mh_publish, slot, "\x20"), ENDS},
 	{"a writable publish with a ticket for reading", PUBLISH, SERVER,
 	 FIELD(mh_publish, ticket.read_only, "\1"), MH_REFUSED},
@@ -216,7 +218,7 @@ static size_t make_request(enum base base, union request *ret)
 		return sizeof(ret->stage);
 	case PUBLISH:
 		ret->publish = publish_tmpfs();
-		ret->publish.slot = 1;
+		ret->publish.slot = ret->publish.ticket.slot = 1;
 		fill_ticket(&ret->publish.ticket, "mem-1");
 		return sizeof(ret->publish);
 	case UNPUBLISH:

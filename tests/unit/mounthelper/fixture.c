@@ -162,6 +162,17 @@ void fixture_grant_stage(struct mh_stage *req)
 void fixture_grant_publish(struct mh_publish *req, const struct mh_source *source)
 {
 	req->ticket = grant(req->volume, req->alloc, req->profile, source);
+	*req = fixture_at_slot(*req, req->slot);
+}
+
+struct mh_publish fixture_at_slot(struct mh_publish req, uint8_t slot)
+{
+	req.slot = slot;
+	if (ticket_is_absent(&req.ticket))
+		return req;
+	req.ticket.slot = slot;
+	fixture_sign(&req.ticket, 0);
+	return req;
 }
 
 struct mh_stage fixture_stage(void)

@@ -61,6 +61,7 @@ struct mh_stage fixture_stage(void);	   /* block, profile db, writable, with a v
 struct mh_stage fixture_stage_tmpfs(void); /* profile mem, 1 MiB */
 struct mh_publish fixture_publish(void);   /* of fixture_stage() */
 struct mh_publish fixture_publish_tmpfs(void);
+struct mh_publish fixture_at_slot(struct mh_publish req, uint8_t slot); /* with a ticket for it */
 struct mh_unpublish fixture_unpublish(void);
 struct mh_unstage fixture_unstage(void);
 

@@ -110,7 +110,7 @@ TEST_FIXTURE(every_publish_stands_two_names_below_its_base, setup, teardown)
 	for (p.slot = 0; p.slot <= MH_SLOT_MAX; p.slot++) {
 		char path[128];
 
-		ASSERT_REPLY(publish(p), MH_OK);
+		ASSERT_REPLY(publish(fixture_at_slot(p, p.slot)), MH_OK);
 		(void)str_format(path, sizeof(path), "/srv/publish/" FIXTURE_ALLOC "/%u", p.slot);
 		assert_true(fake_is_mount(path));
 	}
@@ -292,7 +292,7 @@ TEST_FIXTURE(the_architecture_lists_all_full_table_reads, setup, teardown)
 	const struct mh_stage exported = of_profile(
 		"nas", (struct mh_source){.class = MH_CLASS_NFS4,
 					  .u.nfs4 = {.family = 4, .addr = {10, 0, 0, 1}, .export = "/e"}});
-	struct mh_publish second = fixture_publish();
+	struct mh_publish second = fixture_at_slot(fixture_publish(), 3);
 	struct agent_policy of_many;
 
 	new_world(policy_of_costs);
@@ -301,7 +301,6 @@ TEST_FIXTURE(the_architecture_lists_all_full_table_reads, setup, teardown)
 	costs(0, stage(fixture_stage()), MH_ALREADY);
 	costs(1, publish(fixture_publish()), MH_OK); /* the first one with this state file */
 	costs(0, publish(fixture_publish()), MH_ALREADY);
-	second.slot++;
 	costs(1, publish(second), MH_LIMIT);
 	costs(1, unstage(fixture_unstage()), MH_BUSY);
 	costs(1, list(MH_LIST_STAGED), MH_OK);

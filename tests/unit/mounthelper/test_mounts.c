@@ -682,10 +682,9 @@ enum { ASK_STAGE, ASK_STAGE_RO, ASK_PUBLISH, ASK_UNPUBLISH, ASK_UNSTAGE, ASK_ROO
 static void ask(const struct life *life, int what)
 {
 	struct mh_stage s = life->stage;
-	struct mh_publish p = life->publish;
+	const struct mh_publish p = fixture_at_slot(life->publish, 1);
 	struct mh_reply reply;
 
-	p.slot = 1;
 	s.read_only = what == ASK_STAGE_RO;
 	if (what == ASK_STAGE || what == ASK_STAGE_RO)
 		(void)stage(s);

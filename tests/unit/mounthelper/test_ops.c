@@ -34,17 +34,30 @@ TEST_FIXTURE(a_volume_lives_from_stage_to_unstage, setup, teardown)
 	assert_true(fake_cwd_is_root());
 }
 
+/* Or a volume that may only be read stands where an engine has remembered the flags of a writable one. */
+TEST_FIXTURE(a_ticket_is_good_at_the_slot_that_it_names, setup, teardown)
+{
+	struct mh_publish elsewhere = fixture_publish();
+	struct mh_stage of_slot = fixture_stage();
+
+	of_slot.ticket = elsewhere.ticket; /* one ticket is for both */
+	ASSERT_REPLY(stage(of_slot), MH_OK);
+	elsewhere.slot++;
+	ASSERT_REPLY(publish(elsewhere), MH_REFUSED);
+	ASSERT_RECORDED("reason=ticket-slot");
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+}
+
 TEST_FIXTURE(every_request_may_be_repeated, setup, teardown)
 {
-	struct mh_publish second = fixture_publish();
+	const struct mh_publish second = fixture_at_slot(fixture_publish(), 3);
 
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 	ASSERT_REPLY(publish(fixture_publish()), MH_ALREADY);
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
-	second.slot++; /* with it the folder of the allocation stays */
-	ASSERT_REPLY(publish(second), MH_OK);
+	ASSERT_REPLY(publish(second), MH_OK); /* with it the folder of the allocation stays */
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_ALREADY);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", second.slot)), MH_OK);
@@ -500,7 +513,7 @@ TEST_FIXTURE(publishes_are_limited_in_all_and_per_allocation, setup, teardown)
 	new_world("max_published = 3; max_per_alloc = 2");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	for (p.slot = 0; p.slot < 2; p.slot++)
-		ASSERT_REPLY(publish(p), MH_OK);
+		ASSERT_REPLY(publish(fixture_at_slot(p, p.slot)), MH_OK);
 	ASSERT_REPLY(publish(p), MH_LIMIT);
 	ASSERT_RECORDED("reason=max-per-alloc");
 	p.alloc[0] = 'b';
@@ -1018,7 +1031,7 @@ TEST_FIXTURE(lists_come_in_pages_of_eight, setup, teardown)
 	assert_int_equal(page.count, 0);
 	assert_int_equal(page.cursor, 0);
 	for (p.slot = 0; p.slot < 17; p.slot++)
-		ASSERT_REPLY(publish(p), MH_OK);
+		ASSERT_REPLY(publish(fixture_at_slot(p, p.slot)), MH_OK);
 	page = list(MH_LIST_PUBLISHED, 0);
 	assert_int_equal(page.count, 8);
 	assert_int_equal(page.cursor, 8);
@@ -1061,7 +1074,7 @@ TEST_FIXTURE(a_list_is_one_pass_and_misses_no_mount, setup, teardown)
 
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	for (p.slot = 0; p.slot < 16; p.slot++)
-		ASSERT_REPLY(publish(p), MH_OK);
+		ASSERT_REPLY(publish(fixture_at_slot(p, p.slot)), MH_OK);
 	passes = fake_table_passes();
 	page = list(MH_LIST_PUBLISHED, 0);
 	fake_unmount("/srv/publish/" FIXTURE_ALLOC "/0");
@@ -1083,13 +1096,13 @@ TEST_FIXTURE(a_page_comes_only_right_after_the_one_before_it, setup, teardown)
 
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	for (p.slot = 0; p.slot < 10; p.slot++)
-		ASSERT_REPLY(publish(p), MH_OK);
+		ASSERT_REPLY(publish(fixture_at_slot(p, p.slot)), MH_OK);
 	assert_int_equal(list_status(MH_LIST_PUBLISHED, 8), MH_CONFLICT);
 	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
 	assert_int_equal(list_status(MH_LIST_PUBLISHED, 9), MH_CONFLICT);
 	assert_int_equal(list_status(MH_LIST_PUBLISHED, 8), MH_CONFLICT);
 	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
-	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(publish(fixture_at_slot(p, p.slot)), MH_OK);
 	assert_int_equal(list_status(MH_LIST_PUBLISHED, 8), MH_CONFLICT);
 	assert_int_equal(list(MH_LIST_PUBLISHED, 0).cursor, 8);
 	assert_int_equal(list(MH_LIST_PUBLISHED, 8).count, 3);

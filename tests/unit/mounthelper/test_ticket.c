@@ -69,7 +69,7 @@ TEST(each_wrong_field_has_its_own_reason)
 	SIGNED(t.magic++, REASON_TICKET_FORMAT);
 	SIGNED(t.version++, REASON_TICKET_FORMAT);
 	SIGNED(t.reserved = 1, REASON_TICKET_FORMAT);
-	SIGNED(t.reserved2[3] = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.reserved2[2] = 1, REASON_TICKET_FORMAT);
 	SIGNED(t.stage_read_only = 2, REASON_TICKET_FORMAT);
 	SIGNED(t.read_only = 2, REASON_TICKET_FORMAT);
 	SIGNED(t.propagation = TICKET_PROPAGATION_N, REASON_TICKET_FORMAT);
@@ -90,6 +90,7 @@ TEST(each_wrong_field_has_its_own_reason)
 	SIGNED(t.source_digest[31] ^= 1, REASON_TICKET_SOURCE);
 	SIGNED(t.read_only = 1, REASON_TICKET_READ_ONLY);
 	SIGNED(t.stage_read_only = 1, REASON_TICKET_READ_ONLY);
+	SIGNED(t.slot = 1, REASON_TICKET_SLOT);
 	SIGNED(t.generation = UINT64_MAX, REASON_NONE);
 }
 

@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "state/change.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <limits.h>
 #include <ticket.h>
 
@@ -39,6 +40,40 @@ CLUSTER_TEST(a_volume_is_granted_taken_released_and_handed_on)
 	assert_string_equal(ticket.node, "n2");
 	assert_int_equal(ticket.generation, 2); /* the second writer */
 	assert_int_equal(response->claim->generation, 2);
+}
+
+/* Nowhere else can its node publish the volume: the order for a task names the same place. */
+CLUSTER_TEST(a_ticket_names_the_place_of_the_volume_in_its_allocation)
+{
+	static char *const sources[] = {TEXT("other"), TEXT("db"), TEXT("third")};
+	static char *const names[] = {TEXT("other"), TEXT("data"), TEXT("third")};
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = V1(allocation, .id = TEXT(ALLOC_1), .name = "app", .node_id = "n1");
+	Holdfast__V1__VolumeRequest volumes[ARRAY_SIZE(sources)], *list[ARRAY_SIZE(sources)];
+	struct ticket ticket;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		volumes[i] =
+			(Holdfast__V1__VolumeRequest)V1(volume_request, .name = names[i],
+							.source = sources[i], .access_mode = f->access_mode);
+		list[i] = &volumes[i];
+		if (i != 1)
+			assert_int_equal(register_disk(f, &f->operator, sources[i], sources[i], NULL),
+					 STATUS_OK);
+	}
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	alloc.volumes = list;
+	alloc.n_volumes = ARRAY_SIZE(list);
+	request.allocation = &alloc;
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, NULL),
+		STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	memcpy(&ticket, response->ticket.data, sizeof(ticket));
+	assert_int_equal(ticket.slot, 1);
 }
 
 CLUSTER_TEST(a_repeated_claim_is_the_same_claim_with_a_fresh_ticket)
