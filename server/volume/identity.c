@@ -282,7 +282,8 @@ struct owners {
 	const char **others; /* owned; each once, borrowed from the state */
 	size_t n;
 	bool has_own;
-	bool is_cut; /* memory was short for more */
+	bool was_lost; /* another namespace had some of it, and may have left */
+	bool is_cut;   /* memory was short for more */
 };
 
 static void owners_release(struct owners *owners)
@@ -362,6 +363,8 @@ static enum status check_owners(struct server *server, const struct rpc_call *ca
 
 	if (!owners->has_own) /* the answer is that to an unknown id */
 		TRY(check_adopt(server, call, namespace, NULL, field, err));
+	else if (owners->was_lost)
+		status = check_adopt(server, call, namespace, NULL, field, err);
 	if (owners->is_cut)
 		return error_no_memory(err, "the namespaces that have an id");
 	for (size_t i = 0; status == STATUS_OK && i < owners->n; i++)
@@ -370,7 +373,7 @@ static enum status check_owners(struct server *server, const struct rpc_call *ca
 		return status;
 	return error_set(
 		err, STATUS_PERMISSION_DENIED, 0,
-		"%s: another namespace has a volume of this id, in another context, and the "
+		"%s: another namespace has a volume of this id, in another context, or had it, and the "
 		"provider copies all that has the id: %s",
 		field,
 		call ? "that needs csi-adopt-volume in both"
@@ -421,6 +424,7 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 	if (!has_source(parts))
 		return STATUS_OK;
 	find_source_owners(server, parts, snapshot, &owners);
+	owners.was_lost = parts->detail->source_lost;
 	TRY(check_owners(server, call, parts->volume.namespace, &owners,
 			 is_clone(parts) ? "clone_id" : "snapshot_id", err));
 	if (snapshot)

@@ -33,7 +33,8 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 				  struct error *err);
 
 /** May the provider be asked to copy the volume or snapshot that @parts names? It copies all that has the id
- * of a volume, in any context. The other namespaces that have some of it are noted in @parts, on success.
+ * of a volume, in any context. The other namespaces that have some of it are noted in @parts, on success. If
+ * source_lost is stored, the caller needs the right to adopt, too.
  * @snapshot snapshots_source() of @parts */
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,

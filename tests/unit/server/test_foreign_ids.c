@@ -432,6 +432,34 @@ CASE(a_creation_continues_when_a_caller_with_the_right_to_its_source_repeats_it)
 	UNTIL(f, provider_volumes() == 2); /* and by itself from then on */
 }
 
+/* The copy was refused, as it has the part of namespace a, too; then a's work has ended. */
+CASE(a_refused_copy_needs_the_right_also_when_its_namespace_has_a_part_again)
+{
+	cleanup(caller_release) struct caller_client b, adopts;
+	const struct volume_entry *copy;
+	struct volume_entry *other;
+	char text[ERROR_MSG_MAX];
+
+	copy_that_waits(f, CALL_CREATE, PROVIDER_HOLD_DONE, "Create", COPY_OF_OWN, &b);
+	must(f, "Deregister", "{\"id\":\"own\",\"namespace\":\"b\"}", NULL);
+	must(f, "Register", PART("b", "own", "/b"), NULL);
+	appear_in_a(f);
+	provider_answer();
+	settle(f);
+	copy = NON_NULL(state_volume(&f->server->state, "b", "copy"));
+	assert_true(volume_detail_of(f->server, &copy->volume)->source_lost);
+	other = NON_NULL(state_volume(&f->server->state, "a", "other"));
+	state_delete_claim(&f->server->state, LIST_FIRST(&other->claims));
+	must(f, "Deregister", "{\"id\":\"other\",\"namespace\":\"a\"}", NULL);
+	assert_int_equal(ask_as(&b, "Volumes.Create", COPY_OF_OWN, text), STATUS_PERMISSION_DENIED);
+	assert_non_null(
+		strstr(text, "another namespace has a volume of this id, in another context, or had"));
+	copy = NON_NULL(state_volume(&f->server->state, "b", "copy"));
+	assert_string_equal(copy->volume.external_id, "");
+	caller_with(f, ADOPTS, &adopts);
+	expect(&adopts, "Volumes.Create", COPY_OF_OWN, STATUS_OK);
+}
+
 /* Who asked for it may have had the right because no record knew the id. */
 CASE(an_unknown_id_that_is_being_copied_gets_to_no_other_namespace)
 {
