@@ -130,6 +130,13 @@ static struct claim_entry *next_rival(const struct claim_entry *own, walk_fn *wa
 	return entry;
 }
 
+/* May @own, whose storage is @storage, be on another part of the id of its volume? Then claims on any part
+ * may be its rivals. */
+static bool is_part_of(const struct claim_entry *own, const struct volume_entry *storage)
+{
+	return own->is_unmatched && storage == own->volume;
+}
+
 static const struct claim_entry *find_rival(const struct claim_entry *own)
 {
 	struct volume_entry unknown, *storage;
@@ -141,11 +148,12 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 			return link->other;
 	if (own->n_rivals == 0 && storage_is_alone(own->volume) && RB_EMPTY(&own->volume->state->unmatched))
 		return NULL;
-	rival = next_rival(own, storage_next_claim, own->volume, NULL);
-	if (rival)
-		return rival;
 	storage = claims_storage(own, &unknown);
-	return storage != own->volume ? next_rival(own, storage_next_attached, storage, NULL) : NULL;
+	rival = next_rival(own, is_part_of(own, storage) ? storage_next_attached : storage_next_claim,
+			   own->volume, NULL);
+	if (rival || storage == own->volume)
+		return rival;
+	return next_rival(own, storage_next_attached, storage, NULL);
 }
 
 /* Rivals of the same name are counted by the state. An alarm needs one rival, and a node may report any
@@ -169,7 +177,8 @@ static void pair(struct claim_entry *own)
 {
 	struct volume_entry unknown, *storage = claims_storage(own, &unknown);
 
-	pair_on(own, storage_next_by_others, own->volume);
+	pair_on(own, is_part_of(own, storage) ? storage_next_attached_by_others : storage_next_by_others,
+		own->volume);
 	if (storage != own->volume)
 		pair_on(own, storage_next_attached, storage);
 }

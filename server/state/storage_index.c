@@ -150,16 +150,22 @@ struct claim_entry *storage_next_claim(const struct volume_entry *volume, const 
 	return skip_other_parts(volume, next_claim(volume, &volume->storage, at));
 }
 
+static struct claim_entry *next_by_others(const struct volume_entry *volume, const struct storage_id *id,
+					  const struct claim_entry *at)
+{
+	struct volume_entry *other = NULL;
+	struct claim_entry *claim = NULL;
+
+	if (at)
+		return next_claim(volume, id, at);
+	while (!claim && (other = next_other(volume, id, other)))
+		claim = LIST_FIRST(&other->claims);
+	return claim ? claim : next_unmatched(volume, id, NULL);
+}
+
 struct claim_entry *storage_next_by_others(const struct volume_entry *volume, const struct claim_entry *at)
 {
-	struct claim_entry *claim = at ? next_claim(volume, &volume->storage, at) : NULL;
-	struct volume_entry *other = NULL;
-
-	while (!at && !claim && (other = storage_next_other(volume, other)))
-		claim = LIST_FIRST(&other->claims);
-	if (!at && !claim)
-		claim = next_unmatched(volume, &volume->storage, NULL);
-	return skip_other_parts(volume, claim);
+	return skip_other_parts(volume, next_by_others(volume, &volume->storage, at));
 }
 
 struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at)
@@ -167,6 +173,14 @@ struct claim_entry *storage_next_attached(const struct volume_entry *volume, con
 	const struct storage_id all = storage_of_provider(&volume->storage);
 
 	return next_claim(volume, &all, at);
+}
+
+struct claim_entry *storage_next_attached_by_others(const struct volume_entry *volume,
+						    const struct claim_entry *at)
+{
+	const struct storage_id all = storage_of_provider(&volume->storage);
+
+	return next_by_others(volume, &all, at);
 }
 
 bool storage_is_attached_as(const struct volume_entry *a, const struct volume_entry *b)

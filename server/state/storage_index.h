@@ -29,6 +29,8 @@ struct claim_entry *storage_next_by_others(const struct volume_entry *volume, co
 /** The same over all volumes that have one id at the provider, in any context: it attaches and detaches
  * them as one. */
 struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at);
+struct claim_entry *storage_next_attached_by_others(const struct volume_entry *volume,
+						    const struct claim_entry *at);
 
 /** Does one detach from a node take both away? */
 bool storage_is_attached_as(const struct volume_entry *a, const struct volume_entry *b);

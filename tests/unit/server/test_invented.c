@@ -3680,3 +3680,23 @@ CLUSTER_TEST(the_context_of_other_storage_makes_no_claim_another_part)
 	assert_error(held_twice_check_repeat(one, &err), STATUS_UNAVAILABLE, err, "held twice");
 	assert_error(held_twice_check_repeat(other, &err), STATUS_UNAVAILABLE, err, "held twice");
 }
+
+/* The backup has another part of the id by the name of one. */
+CLUSTER_TEST(a_claim_on_another_part_than_its_volume_has_its_rival_by_the_name_of_that_part)
+{
+	struct claim_entry *one = put_share(f, "db1", "n1", "z1");
+	struct claim_entry *other = put_share(f, "also1", "n2", "z1");
+	struct claim_entry *third = put_share(f, "also2", "n3", "z2");
+	struct error err = {.msg = ""};
+
+	register_again(f, one, "z9");
+	register_again(f, other, "z1");
+	register_again(f, third, "z2");
+	settle(f);
+	assert_true(one->is_unmatched && !other->is_unmatched && !third->is_unmatched);
+	assert_error(held_twice_check_repeat(one, &err), STATUS_UNAVAILABLE, err, "node n2");
+	held_twice_pair(one);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	assert_int_equal(one->n_rivals, 1);
+	assert_int_equal(other->n_rivals, 1);
+}
