@@ -183,25 +183,35 @@ static void pair(struct claim_entry *own)
 		pair_on(own, storage_next_attached, storage);
 }
 
-void held_twice_pair(struct claim_entry *own)
-{
-	state_drop_pairs(own->volume->state, own);
-	pair(own);
-}
-
 /* Pairs that still exclude each other stay: the other claim may have no further one. */
-static void pair_again(struct claim_entry *own)
+static void drop_ended(struct claim_entry *own)
 {
 	struct rival_link *next, *link = LIST_FIRST(&own->rivals);
-	bool had = link != NULL;
 
 	for (; link; link = next) {
 		next = LIST_NEXT(link, of_claim);
 		if (!is_rival(link->other, own))
 			state_drop_pair(own->volume->state, own, link);
 	}
-	if (had && LIST_EMPTY(&own->rivals))
+}
+
+void held_twice_pair(struct claim_entry *own)
+{
+	drop_ended(own);
+	if (LIST_EMPTY(&own->rivals))
 		pair(own);
+}
+
+/* Those that lost their last pair: a claim lists only a few of its rivals. */
+static void pair_unpaired(struct state *state)
+{
+	struct claim_entry *entry;
+
+	while ((entry = LIST_FIRST(&state->unpaired))) {
+		state_unlist_unpaired(entry);
+		if (LIST_EMPTY(&entry->rivals))
+			pair(entry);
+	}
 }
 
 void held_twice_note_durable(struct server *server, struct change_object *objects, size_t n,
@@ -215,8 +225,9 @@ void held_twice_note_durable(struct server *server, struct change_object *object
 			volume && volume->n_rivals > 0 ? LIST_FIRST(&volume->claims) : NULL;
 
 		for (; entry; entry = LIST_NEXT(entry, of_volume))
-			pair_again(entry);
+			drop_ended(entry);
 	}
+	pair_unpaired(&server->state);
 }
 
 /* A few claims of each name that write, and that read: others of that name have the same rivals. */

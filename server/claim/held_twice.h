@@ -28,7 +28,7 @@ enum status held_twice_check_repeat(const struct claim_entry *entry, struct erro
 /** Has @volume two live claims of which only one may be? STATUS_UNAVAILABLE names them and what ends it. */
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err);
 
-/** Counts the rivals of @own, which was adopted just now, by other names of its storage: the state counts
+/** Counts rivals of @own, which was adopted just now, by other names of its storage: the state counts
  * only those of one name. A native claim on another disk than its volume's is compared only with the names of
  * that volume. */
 void held_twice_pair(struct claim_entry *own);
@@ -37,7 +37,8 @@ void held_twice_pair(struct claim_entry *own);
 void held_twice_pair_all(struct server *server);
 
 /** A volume with such rivals is durable: it may have been registered on another part of what its id names.
- * For change_commit(); costs the number of its claims then. */
+ * Then, or when a claim ends, others may need a further rival. For change_commit(); costs the number of the
+ * volume's claims, and of claims that lost their last pair. */
 void held_twice_note_durable(struct server *server, struct change_object *objects, size_t n,
 			     uint64_t revision);
 

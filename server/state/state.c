@@ -1069,6 +1069,10 @@ static void drop_rival(struct state *state, struct claim_entry *entry, struct ri
 	LIST_REMOVE(link, of_claim);
 	free(link);
 	count_rival(state, entry, -1);
+	if (!LIST_EMPTY(&entry->rivals) || entry->is_unpaired)
+		return;
+	entry->is_unpaired = true;
+	LIST_INSERT_HEAD(&state->unpaired, entry, of_unpaired);
 }
 
 void state_drop_pair(struct state *state, struct claim_entry *entry, struct rival_link *link)
@@ -1077,12 +1081,22 @@ void state_drop_pair(struct state *state, struct claim_entry *entry, struct riva
 	drop_rival(state, entry, link);
 }
 
-void state_drop_pairs(struct state *state, struct claim_entry *entry)
+void state_unlist_unpaired(struct claim_entry *entry)
+{
+	if (!entry->is_unpaired)
+		return;
+	entry->is_unpaired = false;
+	LIST_REMOVE(entry, of_unpaired);
+}
+
+/* Ends the pairs of a claim that ends. Costs their number. */
+static void end_pairs(struct state *state, struct claim_entry *entry)
 {
 	struct rival_link *link;
 
 	while ((link = LIST_FIRST(&entry->rivals)))
 		state_drop_pair(state, entry, link);
+	state_unlist_unpaired(entry);
 }
 
 /* Updates the counts of claims that are being released.
@@ -1157,8 +1171,10 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_live(state, entry, was_live, claim_is_live(claim));
 	count_claim(state, &entry->claim, -1);
 	count_claim(state, claim, 1);
-	if (!claim_is_live(claim))
-		state_drop_pairs(state, entry);
+	if (claim_is_live(claim)) /* the two lists have one link */
+		state_unlist_recalled(entry);
+	else
+		end_pairs(state, entry);
 	count_held_twice(state, entry, &entry->claim, -1);
 	count_held_twice(state, entry, claim, 1);
 	alloc = state_alloc_of(state, claim);
@@ -1194,7 +1210,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	count_claim(state, &entry->claim, -1);
-	state_drop_pairs(state, entry);
+	end_pairs(state, entry);
 	count_held_twice(state, entry, &entry->claim, -1);
 	state->n_releasing -= entry->is_releasing;
 	state->n_node_failing -= entry->is_node_failing;
@@ -1602,6 +1618,7 @@ void state_init(struct state *state)
 	records_init(&state->records, &state->namespaces);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
+	LIST_INIT(&state->unpaired);
 	RB_INIT(&state->unmatched);
 	TAILQ_INIT(&state->absent);
 }

@@ -88,8 +88,12 @@ struct claim_entry {
 			     */
 	bool is_node_failing; /* likewise: and its node's last try to release it failed */
 	bool is_unmatched;    /* it is in the tree of those, see storage_next_unmatched() */
-	bool is_recalled;     /* it is in the list of those, see freed.h */
-	LIST_ENTRY(claim_entry) of_recalled;
+	bool is_recalled;     /* it is freed, and in the list of those, see freed.h */
+	bool is_unpaired;     /* it is live, and in the list of those: its last pair has ended */
+	union {
+		LIST_ENTRY(claim_entry) of_recalled;
+		LIST_ENTRY(claim_entry) of_unpaired;
+	};
 	uint64_t reported_by;	   /* serial of the session whose report named it */
 	struct claim_usage *usage; /* owned; NULL: not known, see usage_index.h */
 	struct rival_list rivals;  /* by other names, see state_pair_rivals() */
@@ -350,6 +354,7 @@ struct state {
 	struct node_list unreported;
 	size_t n_unreported;
 	struct claim_list recalled;
+	struct claim_list unpaired;	 /* see held_twice_note_durable() */
 	struct unmatched_tree unmatched; /* see storage_next_unmatched() */
 	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
@@ -423,11 +428,11 @@ struct claim_entry *state_unmatched_next(const struct claim_entry *entry);
 /** For held_twice.c: lists each claim as a rival of the other until one ends. False when memory is short. */
 bool state_pair_rivals(struct state *state, struct claim_entry *one, struct claim_entry *other);
 
-/** Ends one pair of the claim. */
+/** Ends one pair of the claim. Each of the two that has no further pair is listed as unpaired. */
 void state_drop_pair(struct state *state, struct claim_entry *entry, struct rival_link *link);
 
-/** Ends the pairs of the claim. Costs their number. */
-void state_drop_pairs(struct state *state, struct claim_entry *entry);
+/** Takes the claim off that list. A repeat changes nothing. */
+void state_unlist_unpaired(struct claim_entry *entry);
 
 /** For freed.c: the freed claim must leave the state; or is no longer listed. A repeat changes nothing. */
 void state_list_recalled(struct state *state, struct claim_entry *entry);

@@ -3700,3 +3700,83 @@ CLUSTER_TEST(a_claim_on_another_part_than_its_volume_has_its_rival_by_the_name_o
 	assert_int_equal(one->n_rivals, 1);
 	assert_int_equal(other->n_rivals, 1);
 }
+
+/* n1 has db1 three times; n2 has it by w, which the backup has as another storage. Returns that of w. */
+static struct claim_entry *put_rivals_of_one(struct fixture *f, struct claim_entry *p[static 3])
+{
+	struct claim_entry *w;
+
+	for (int i = 0; i < 3; i++) {
+		p[i] = put_holder(f, "db1", "vol-1", "n1", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+		held_twice_pair(p[i]);
+	}
+	w = put_holder(f, "w", "vol-2", "n2", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+	held_twice_pair(w);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	return w;
+}
+
+static void free_claims(struct fixture *f, struct claim_entry *const *entries, size_t n)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		struct claim freed = entries[i]->claim;
+
+		freed.state = CLAIM_FREED;
+		change_put_claim(&change, &freed);
+	}
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	settle(f);
+}
+
+CLUSTER_TEST(the_alarm_stays_when_all_counted_rivals_of_a_claim_have_ended)
+{
+	struct claim_entry *p[3], *counted[3], *left = NULL;
+	struct claim_entry *w = put_rivals_of_one(f, p);
+	size_t n = 0;
+
+	for (int i = 0; i < 3; i++)
+		if (p[i]->n_rivals > 0)
+			counted[n++] = p[i];
+		else
+			left = p[i];
+	assert_int_equal(n, 2);
+	free_claims(f, counted, 2);
+	assert_int_not_equal(held_twice_check_repeat(w, NULL), STATUS_OK);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+	free_claims(f, &left, 1);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
+	assert_int_equal(w->n_rivals, 0);
+	assert_true(LIST_EMPTY(&f->server->state.unpaired));
+}
+
+/* Both ends of a pair are listed when it ends. */
+CLUSTER_TEST(a_claim_that_ends_is_not_paired_again)
+{
+	struct claim_entry *p[3], *w = put_rivals_of_one(f, p);
+	struct claim freed = w->claim;
+
+	freed.state = CLAIM_FREED;
+	assert_ok(state_put_claim(&f->server->state, &freed, NULL));
+	for (int i = 0; i < 3; i++) {
+		freed = p[i]->claim;
+		freed.state = CLAIM_FREED;
+		assert_ok(state_put_claim(&f->server->state, &freed, NULL));
+	}
+	assert_true(LIST_EMPTY(&f->server->state.unpaired));
+	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
+}
+
+CLUSTER_TEST(a_claim_that_is_adopted_again_keeps_the_pairs_of_others)
+{
+	struct claim_entry *own =
+		put_holder(f, "db1", "vol-1", "n1", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+
+	for (int i = 0; i < 3; i++)
+		held_twice_pair(
+			put_holder(f, "w", "vol-2", "n2", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true));
+	assert_int_equal(own->n_rivals, 3);
+	held_twice_pair(own);
+	assert_int_equal(own->n_rivals, 3);
+}

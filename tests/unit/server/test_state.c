@@ -231,6 +231,32 @@ TEST(a_pair_of_rivals_ends_with_either_claim)
 	assert_int_equal(world.n_volumes_held_twice, 0);
 }
 
+/* Its former list and that of unpaired ones have one link. */
+TEST(a_recalled_claim_that_is_live_again_may_have_a_pair)
+{
+	cleanup(state_release) struct state world;
+	struct claim_entry *claims[3];
+	struct claim again;
+
+	state_init(&world);
+	for (int i = 0; i < 3; i++)
+		claims[i] = put_held(&world, i);
+	again = claims[0]->claim;
+	for (int i = 0; i < 2; i++) {
+		end_claim(&world, claims[i]);
+		state_list_recalled(&world, claims[i]);
+	}
+	assert_int_equal(state_put_claim(&world, &again, NULL), STATUS_OK);
+	assert_true(state_pair_rivals(&world, claims[0], claims[2]));
+	end_claim(&world, claims[2]);
+	assert_ptr_equal(LIST_FIRST(&world.unpaired), claims[0]);
+	assert_ptr_equal(LIST_FIRST(&world.recalled), claims[1]);
+	assert_null(LIST_NEXT(claims[0], of_unpaired));
+	assert_null(LIST_NEXT(claims[1], of_recalled));
+	end_claim(&world, claims[0]);
+	assert_true(LIST_EMPTY(&world.unpaired));
+}
+
 /* Each of @n claims has two rivals. Returns the time in which half of them end. */
 static clock_t end_rivals(int n)
 {
