@@ -29,9 +29,10 @@ enum {
 	AGAIN_FREE_PER_VOLUME = 8,
 	AGAIN_COST_US = 60000000, /* of those of a node beyond these: one a minute */
 	AGAIN_BURST = 8,
-	PAIRS_MAX = 2,	 /* of a claim with rivals of other names */
-	LOOKS_MAX = 64,	 /* at claims of other names, for these */
-	OF_NAME_MAX = 8, /* claims of each mode that are paired after a start */
+	PAIRS_MAX = 2,	  /* of a claim with rivals of other names */
+	LOOKS_MAX = 64,	  /* at claims of other names, for these */
+	SKIPS_MAX = 1024, /* of claims on other parts, likewise */
+	OF_NAME_MAX = 8,  /* claims of each mode that are paired after a start */
 };
 
 /* Describes the holder to readers of namespace @own (NULL: of all). */
@@ -157,17 +158,23 @@ static const struct claim_entry *find_rival(const struct claim_entry *own)
 }
 
 /* Rivals of the same name are counted by the state. An alarm needs one rival, and a node may report any
- * number of claims. */
-static void pair_on(struct claim_entry *own, walk_fn *walk, struct volume_entry *volume)
+ * number of claims. Grants and orders walk all of them. */
+static void pair_on(struct claim_entry *own, struct storage_walk walk)
 {
 	struct claim_entry *entry = NULL;
-	int n_pairs = 0;
+	int n_pairs = 0, n_looks = 0;
 
-	for (int i = 0; i < LOOKS_MAX && n_pairs < PAIRS_MAX && (entry = walk(volume, entry)); i++) {
+	walk.n_left = SKIPS_MAX;
+	while (n_looks < LOOKS_MAX && n_pairs < PAIRS_MAX && (entry = storage_walk_next(&walk, entry))) {
+		if (walk.n_left > 0 && is_on_other_part(own, entry)) {
+			walk.n_left--;
+			continue;
+		}
+		n_looks++;
 		if (entry->volume == own->volume || !is_rival(entry, own))
 			continue;
 		n_pairs++;
-		if (!state_pair_rivals(volume->state, own, entry))
+		if (!state_pair_rivals(own->volume->state, own, entry))
 			log_line(LOG_ERR, "out of memory: no metric shows that volume %s is held twice",
 				 own->claim.volume_id);
 	}
@@ -177,10 +184,11 @@ static void pair(struct claim_entry *own)
 {
 	struct volume_entry unknown, *storage = claims_storage(own, &unknown);
 
-	pair_on(own, is_part_of(own, storage) ? storage_next_attached_by_others : storage_next_by_others,
-		own->volume);
+	pair_on(own, (struct storage_walk){.volume = own->volume,
+					   .is_attached = is_part_of(own, storage),
+					   .is_by_others = true});
 	if (storage != own->volume)
-		pair_on(own, storage_next_attached, storage);
+		pair_on(own, (struct storage_walk){.volume = storage, .is_attached = true});
 }
 
 /* Pairs that still exclude each other stay: the other claim may have no further one. */

@@ -21,17 +21,26 @@ struct volume_entry *storage_next_other(const struct volume_entry *volume, struc
 	return next_other(volume, &volume->storage, at);
 }
 
+/* Counts one that is skipped; false: the walk ends. @left NULL: it skips any number. */
+static bool skip(size_t *left)
+{
+	if (!left)
+		return true;
+	*left -= *left > 0;
+	return *left > 0;
+}
+
 /* The next claim with the external id @key behind @at (NULL: the first one) that names the storage. @part: of
  * what its provider's id names; NULL: all of it. */
 static struct claim_entry *next_of_key(struct state *state, const char *plugin_id, const char *key,
-				       const struct volume *part, const struct claim_entry *at)
+				       const struct volume *part, const struct claim_entry *at, size_t *left)
 {
 	struct claim_entry *claim =
 		at ? state_unmatched_next(at) : state_unmatched_from(state, plugin_id, key);
 
 	while (claim && part && str_eq(claim->claim.external_id, key) &&
 	       claim_is_of_other_context(&claim->claim, part))
-		claim = state_unmatched_next(claim);
+		claim = skip(left) ? state_unmatched_next(claim) : NULL;
 	return claim && str_eq(claim->claim.plugin_id, plugin_id) && str_eq(claim->claim.external_id, key)
 		       ? claim
 		       : NULL;
@@ -39,7 +48,8 @@ static struct claim_entry *next_of_key(struct state *state, const char *plugin_i
 
 /* Those that name it by its id come first: digests of tickets, with the context and without, cost more. */
 static struct claim_entry *next_wanted(struct state *state, const struct volume *volume,
-				       const struct storage_id *id, const struct claim_entry *at)
+				       const struct storage_id *id, const struct claim_entry *at,
+				       size_t *left)
 {
 	const struct storage_id all = storage_of_provider(id);
 	char source[2][VOLUME_SOURCE_HEX_SIZE];
@@ -48,7 +58,7 @@ static struct claim_entry *next_wanted(struct state *state, const struct volume 
 
 	if (volume->type == VOLUME_CSI && (!at || str_eq(at->claim.external_id, volume->external_id))) {
 		claim = next_of_key(state, volume->plugin_id, volume->external_id,
-				    storage_id_eq(id, &all) ? NULL : volume, at);
+				    storage_id_eq(id, &all) ? NULL : volume, at, left);
 		at = NULL; /* then the first digest */
 	}
 	if (claim)
@@ -59,16 +69,23 @@ static struct claim_entry *next_wanted(struct state *state, const struct volume 
 	for (int i = 0; !claim && i < 1 + !str_eq(source[0], source[1]); i++) {
 		if (at && !str_eq(at->claim.external_id, source[i]))
 			continue;
-		claim = next_of_key(state, volume->plugin_id, source[i], NULL, at);
+		claim = next_of_key(state, volume->plugin_id, source[i], NULL, at, left);
 		at = NULL;
 	}
 	return claim;
 }
 
+static struct claim_entry *find_unmatched(struct state *state, const struct volume *volume,
+					  const struct storage_id *id, const struct claim_entry *at,
+					  size_t *left)
+{
+	return RB_EMPTY(&state->unmatched) || !id->is_known ? NULL : next_wanted(state, volume, id, at, left);
+}
+
 struct claim_entry *storage_next_unmatched(struct state *state, const struct volume *volume,
 					   const struct storage_id *id, const struct claim_entry *at)
 {
-	return RB_EMPTY(&state->unmatched) || !id->is_known ? NULL : next_wanted(state, volume, id, at);
+	return find_unmatched(state, volume, id, at, NULL);
 }
 
 /* Is it a claim of a volume of that storage? */
@@ -80,12 +97,12 @@ static bool is_of_name(const struct claim_entry *claim, const struct volume_entr
 
 /* Those of its names are not found again. */
 static struct claim_entry *next_unmatched(const struct volume_entry *volume, const struct storage_id *id,
-					  const struct claim_entry *at)
+					  const struct claim_entry *at, size_t *left)
 {
-	struct claim_entry *claim = storage_next_unmatched(volume->state, &volume->volume, id, at);
+	struct claim_entry *claim = find_unmatched(volume->state, &volume->volume, id, at, left);
 
 	while (claim && is_of_name(claim, volume, id))
-		claim = storage_next_unmatched(volume->state, &volume->volume, id, claim);
+		claim = skip(left) ? find_unmatched(volume->state, &volume->volume, id, claim, left) : NULL;
 	return claim;
 }
 
@@ -119,68 +136,67 @@ size_t storage_n_live(const struct volume_entry *volume)
 
 	while ((other = storage_next_other(volume, other)))
 		n += n_live_of(volume, other);
-	while ((claim = next_unmatched(volume, &volume->storage, claim)))
+	while ((claim = next_unmatched(volume, &volume->storage, claim, NULL)))
 		n++;
 	return n;
 }
 
+/* The first claim of a name behind @other (NULL: the first of them), then of the unmatched ones. */
+static struct claim_entry *first_of_others(const struct volume_entry *volume, const struct storage_id *id,
+					   struct volume_entry *other, size_t *left)
+{
+	struct claim_entry *claim = NULL;
+
+	while (!claim && (other = next_other(volume, id, other))) {
+		claim = LIST_FIRST(&other->claims);
+		if (!claim && !skip(left))
+			return NULL;
+	}
+	return claim ? claim : next_unmatched(volume, id, NULL, left);
+}
+
 static struct claim_entry *next_claim(const struct volume_entry *volume, const struct storage_id *id,
-				      const struct claim_entry *at)
+				      const struct claim_entry *at, size_t *left)
 {
 	struct claim_entry *claim = at ? LIST_NEXT(at, of_volume) : LIST_FIRST(&volume->claims);
-	struct volume_entry *other = at && at->volume != volume ? at->volume : NULL;
 
 	if (at && !is_of_name(at, volume, id))
-		return next_unmatched(volume, id, at);
-	while (!claim && (other = next_other(volume, id, other)))
-		claim = LIST_FIRST(&other->claims);
-	return claim ? claim : next_unmatched(volume, id, NULL);
+		return next_unmatched(volume, id, at, left);
+	return claim ? claim
+		     : first_of_others(volume, id, at && at->volume != volume ? at->volume : NULL, left);
 }
 
 /* @claim or the next one that is not surely on another part. */
-static struct claim_entry *skip_other_parts(const struct volume_entry *volume, struct claim_entry *claim)
+static struct claim_entry *skip_other_parts(const struct volume_entry *volume, struct claim_entry *claim,
+					    size_t *left)
 {
 	while (claim && is_other_part(volume, &volume->storage, claim))
-		claim = next_claim(volume, &volume->storage, claim);
+		claim = skip(left) ? next_claim(volume, &volume->storage, claim, left) : NULL;
 	return claim;
 }
 
 struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at)
 {
-	return skip_other_parts(volume, next_claim(volume, &volume->storage, at));
-}
-
-static struct claim_entry *next_by_others(const struct volume_entry *volume, const struct storage_id *id,
-					  const struct claim_entry *at)
-{
-	struct volume_entry *other = NULL;
-	struct claim_entry *claim = NULL;
-
-	if (at)
-		return next_claim(volume, id, at);
-	while (!claim && (other = next_other(volume, id, other)))
-		claim = LIST_FIRST(&other->claims);
-	return claim ? claim : next_unmatched(volume, id, NULL);
-}
-
-struct claim_entry *storage_next_by_others(const struct volume_entry *volume, const struct claim_entry *at)
-{
-	return skip_other_parts(volume, next_by_others(volume, &volume->storage, at));
+	return skip_other_parts(volume, next_claim(volume, &volume->storage, at, NULL), NULL);
 }
 
 struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at)
 {
 	const struct storage_id all = storage_of_provider(&volume->storage);
 
-	return next_claim(volume, &all, at);
+	return next_claim(volume, &all, at, NULL);
 }
 
-struct claim_entry *storage_next_attached_by_others(const struct volume_entry *volume,
-						    const struct claim_entry *at)
+struct claim_entry *storage_walk_next(struct storage_walk *walk, const struct claim_entry *at)
 {
+	const struct volume_entry *volume = walk->volume;
 	const struct storage_id all = storage_of_provider(&volume->storage);
+	const struct storage_id *id = walk->is_attached ? &all : &volume->storage;
+	struct claim_entry *claim = !at && walk->is_by_others
+					    ? first_of_others(volume, id, NULL, &walk->n_left)
+					    : next_claim(volume, id, at, &walk->n_left);
 
-	return next_by_others(volume, &all, at);
+	return walk->is_attached ? claim : skip_other_parts(volume, claim, &walk->n_left);
 }
 
 bool storage_is_attached_as(const struct volume_entry *a, const struct volume_entry *b)

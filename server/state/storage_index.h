@@ -23,14 +23,19 @@ struct claim_entry *storage_next_unmatched(struct state *state, const struct vol
  * unmatched ones that name it. */
 struct claim_entry *storage_next_claim(const struct volume_entry *volume, const struct claim_entry *at);
 
-/** The same without the claims of the name @volume. */
-struct claim_entry *storage_next_by_others(const struct volume_entry *volume, const struct claim_entry *at);
-
 /** The same over all volumes that have one id at the provider, in any context: it attaches and detaches
  * them as one. */
 struct claim_entry *storage_next_attached(const struct volume_entry *volume, const struct claim_entry *at);
-struct claim_entry *storage_next_attached_by_others(const struct volume_entry *volume,
-						    const struct claim_entry *at);
+
+/* A walk as one of these that ends early: it finds fewer claims, not others. */
+struct storage_walk {
+	const struct volume_entry *volume;
+	bool is_attached;  /* as storage_next_attached() */
+	bool is_by_others; /* without the claims of the name @volume */
+	size_t n_left; /* of claims and names that may be skipped: others' parts, and names without claims */
+};
+
+struct claim_entry *storage_walk_next(struct storage_walk *walk, const struct claim_entry *at);
 
 /** Does one detach from a node take both away? */
 bool storage_is_attached_as(const struct volume_entry *a, const struct volume_entry *b);

@@ -8,7 +8,9 @@
 
 #include "base/str.h"
 #include "claim/held_twice.h"
+#include "model/volume_detail.h"
 #include "plugin/plugins.h"
+#include "state/keys.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
@@ -18,7 +20,8 @@
 enum { MANY = 1000, OWN = 200 };
 
 static size_t looks; /* at claims and pairs of them, and at whether allocations have ended */
-static size_t steps; /* of walks over allocations by namespace and id, and over runners of a plugin */
+static size_t
+	steps; /* of walks over allocations by namespace and id, runners of a plugin, and parts of an id */
 
 struct alloc_entry *__real_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
 struct alloc_entry *__wrap_state_alloc_key_next(const struct node_entry *node, struct alloc_entry *entry);
@@ -61,6 +64,22 @@ bool __wrap_admission_are_rivals(const struct claim *a, const struct claim *b)
 {
 	looks++;
 	return __real_admission_are_rivals(a, b);
+}
+
+bool __real_claim_is_of_other_context(const struct claim *claim, const struct volume *volume);
+bool __wrap_claim_is_of_other_context(const struct claim *claim, const struct volume *volume);
+bool __wrap_claim_is_of_other_context(const struct claim *claim, const struct volume *volume)
+{
+	steps++;
+	return __real_claim_is_of_other_context(claim, volume);
+}
+
+struct claim_entry *__real_state_unmatched_next(const struct claim_entry *entry);
+struct claim_entry *__wrap_state_unmatched_next(const struct claim_entry *entry);
+struct claim_entry *__wrap_state_unmatched_next(const struct claim_entry *entry)
+{
+	steps++;
+	return __real_state_unmatched_next(entry);
 }
 
 struct plugin_runner *__real_state_plugin_runner_next(struct plugin_runner *runner);
@@ -273,6 +292,75 @@ CLUSTER_TEST(the_two_rivals_among_many_claims_of_a_volume_are_found_by_a_few_loo
 	looks = 0;
 	held_twice_pair_all(f->server);
 	assert_in_range(looks, MANY, 200 * MANY);
+}
+
+enum { SHARES = 2000 };
+
+/* A claim on the share of vol-1 that has the name of volume @name, as a node reports it. @change: that volume
+ * is registered again; NULL: it is not. */
+static struct claim_entry *put_share(struct fixture *f, const char *name, struct change *change)
+{
+	static unsigned int n;
+	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;
+	Holdfast__V1__VolumeDetail__ContextEntry *contexts[] = {&context};
+	const Holdfast__V1__VolumeDetail detail = V1(volume_detail, .context = contexts, .n_context = 1);
+	struct volume volume = ROW(.namespace = NAMESPACE_DEFAULT, .type = VOLUME_CSI, .plugin_id = "nfs",
+				   .external_id = "vol-1", .name = "v");
+	struct claim claim =
+		ROW(.namespace = NAMESPACE_DEFAULT, .state = CLAIM_TAKEN, .node_id = "n1", .plugin_id = "nfs",
+		    .external_id = "vol-1", .allocation_id = ALLOC_1,
+		    .attachment_mode = ATTACHMENT_FILE_SYSTEM, .access_mode = SINGLE_NODE_MULTI_WRITER,
+		    .mode = CLAIM_WRITE, .adopted = true, .storage_proven = true);
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_copy(volume.id, sizeof(volume.id), name);
+	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), name);
+	(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-a000-%012u", ++n);
+	context.key = TEXT("share");
+	context.value = volume.id;
+	storage_context_digest(VOLUME_MAP(contexts), 1, claim.context_digest);
+	if (!state_volume(&f->server->state, NAMESPACE_DEFAULT, name))
+		assert_int_equal(state_put_volume(&f->server->state, &volume, NULL), STATUS_OK);
+	assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+	if (change) {
+		memcpy(volume.context_digest, claim.context_digest, sizeof(volume.context_digest));
+		(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL NAMESPACE_DEFAULT "/%s", name);
+		volume.capabilities[0] = (struct capability){SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
+		volume.n_capabilities = 1;
+		change_put_record(change, key, &detail.base);
+		change_put_volume(change, &volume);
+	}
+	return state_claim(&f->server->state, claim.id);
+}
+
+/* Half of the shares of one id are registered again. */
+CLUSTER_TEST(a_start_skips_a_bounded_number_of_other_parts_for_each_claim)
+{
+	char name[16];
+
+	for (unsigned int i = 0; i < SHARES / 40; i++) {
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		for (unsigned int k = 0; k < 40; k++) {
+			(void)str_format(name, sizeof(name), "p%u", 40 * i + k);
+			(void)put_share(f, name, NULL);
+			(void)str_format(name, sizeof(name), "r%u", 40 * i + k);
+			(void)put_share(f, name, &change);
+		}
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+		settle(f);
+	}
+	steps = 0;
+	held_twice_pair_all(f->server);
+	assert_in_range(steps, SHARES, 1500 * SHARES);
+}
+
+CLUSTER_TEST(an_adoption_skips_a_bounded_number_of_claims_of_its_name)
+{
+	steps = 0;
+	for (unsigned int i = 0; i < SHARES; i++)
+		held_twice_pair(put_share(f, "p", NULL));
+	assert_in_range(steps, SHARES, 800 * SHARES);
 }
 
 /* @n nodes, each with @n_plugins csi plugins. */
