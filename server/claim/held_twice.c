@@ -109,12 +109,14 @@ static bool is_on_other_part(const struct claim_entry *claim, const struct claim
 	return !other->is_unmatched && claim_is_of_other_context(&claim->claim, &other->volume->volume);
 }
 
-/* Is @entry a claim that excludes @own? It may be on another part of what the provider's id names. */
+/* Is @entry a claim that excludes @own? Another name may be on another part of what the provider's id names;
+ * claims of one name count on any part, as for the state's count. */
 static bool is_rival(const struct claim_entry *entry, const struct claim_entry *own)
 {
 	return entry != own && claim_is_live(&entry->claim) &&
-	       admission_are_rivals(&entry->claim, &own->claim) && !is_on_other_part(own, entry) &&
-	       !is_on_other_part(entry, own);
+	       admission_are_rivals(&entry->claim, &own->claim) &&
+	       (entry->volume == own->volume ||
+		(!is_on_other_part(own, entry) && !is_on_other_part(entry, own)));
 }
 
 typedef struct claim_entry *walk_fn(const struct volume_entry *volume, const struct claim_entry *at);
@@ -294,12 +296,13 @@ enum status held_twice_check_repeat(const struct claim_entry *entry, struct erro
 enum status held_twice_check_rivals(const struct volume_entry *volume, struct error *err)
 {
 	const struct claim_entry *entry;
+	int n_looks = 0; /* until a stored volume is durable, a pair may have ended */
 
 	if (volume->n_rivals == 0)
 		return STATUS_OK;
 	LIST_FOREACH (entry, &volume->claims, of_volume)
-		if (entry->n_rivals > 0)
-			return held_twice_check_repeat(entry, err);
+		if (entry->n_rivals > 0 && ++n_looks <= OF_NAME_MAX)
+			TRY(held_twice_check_repeat(entry, err));
 	return STATUS_OK;
 }
 

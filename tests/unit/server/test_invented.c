@@ -3780,3 +3780,42 @@ CLUSTER_TEST(a_claim_that_is_adopted_again_keeps_the_pairs_of_others)
 	held_twice_pair(own);
 	assert_int_equal(own->n_rivals, 3);
 }
+
+/* Its claims are surely on two parts. */
+CLUSTER_TEST(two_claims_of_one_name_are_rivals_on_any_part_as_they_are_counted)
+{
+	struct claim_entry *one = put_share(f, "db1", "n1", "z1");
+	struct claim_entry *other = put_share(f, "db1", "n3", "z9");
+	struct error err = {.msg = ""};
+
+	register_again(f, one, "z1");
+	settle(f);
+	assert_true(other->is_unmatched && !one->is_unmatched);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 1);
+	assert_error(held_twice_check_repeat(one, &err), STATUS_UNAVAILABLE, err, "node n3");
+	assert_error(held_twice_check_repeat(other, &err), STATUS_UNAVAILABLE, err, "node n1");
+	assert_error(held_twice_check_rivals(one->volume, &err), STATUS_UNAVAILABLE, err, "held twice");
+}
+
+/* The newest claim of db1 had the rival as long as its part was not known. */
+CLUSTER_TEST(the_cause_of_an_alarm_is_found_behind_a_claim_whose_pair_has_ended)
+{
+	struct claim_entry *db1[2], *w;
+	struct error err = {.msg = ""};
+
+	for (int i = 0; i < 2; i++) {
+		struct claim claim = put_share(f, "db1", "n1", i == 0 ? "z9" : "z1")->claim;
+
+		claim.access_mode = SINGLE_NODE_MULTI_WRITER;
+		assert_ok(state_put_claim(&f->server->state, &claim, NULL));
+		db1[i] = state_claim(&f->server->state, claim.id);
+	}
+	w = put_share(f, "w", "n2", "z9");
+	held_twice_pair(w);
+	assert_int_equal(db1[0]->n_rivals, 1);
+	assert_int_equal(db1[1]->n_rivals, 1);
+	register_again(f, db1[1], "z1");
+	assert_succeeds(held_twice_check_repeat(db1[1], &err), err);
+	assert_error(held_twice_check_rivals(w->volume, &err), STATUS_UNAVAILABLE, err, "node n1");
+	assert_error(held_twice_check_rivals(db1[0]->volume, &err), STATUS_UNAVAILABLE, err, "node n2");
+}
