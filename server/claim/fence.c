@@ -253,8 +253,8 @@ static enum status check_other_names(struct server *server, const struct rpc_cal
 		while (storage == &unknown && (at = storage_next_attached(storage, at))) {
 			if (++n_looks > LOOKS_MAX)
 				return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-						 "node %s has too many claims on what it has by volume %s; "
-						 "register that storage first",
+						 "the storage that node %s has by volume %s has too many "
+						 "claims, of all nodes; register that storage first",
 						 node->id, volume->id);
 			if (at->node != node || at->volume == volume || at->claim.state > CLAIM_UNPUBLISHING)
 				continue;

@@ -3286,7 +3286,7 @@ CLUSTER_TEST(two_shares_that_are_registered_again_are_no_rivals)
 	assert_int_equal(f->server->state.n_volumes_held_twice, 0);
 }
 
-/* n1 has reported many claims, by other names too, of an id that no volume has. */
+/* Nodes have reported many claims, by other names too, of an id that no volume has. */
 CLUSTER_TEST(a_fence_looks_at_a_bounded_number_of_claims)
 {
 	enum { N = 8200 };
@@ -3299,13 +3299,15 @@ CLUSTER_TEST(a_fence_looks_at_a_bounded_number_of_claims)
 		char name[16];
 
 		(void)str_format(name, sizeof(name), "x%d", i);
-		(void)put_holder(f, name, "vol-x", "n1", MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, true);
+		(void)put_holder(f, name, "vol-x", i % 2 == 0 ? "n1" : "n2", MULTI_NODE_MULTI_WRITER,
+				 CLAIM_WRITE, true);
 	}
 	held = put_holder(f, "w", "vol-w", "n1", MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, true)->claim;
 	held.attach = ATTACH_DONE;
 	held.state = CLAIM_UNPUBLISHING;
 	assert_ok(state_put_claim(&f->server->state, &held, NULL));
-	assert_error(fence_off(f, "w", &err), STATUS_RESOURCE_EXHAUSTED, err, "too many claims");
+	assert_error(fence_off(f, "w", &err), STATUS_RESOURCE_EXHAUSTED, err,
+		     "storage that node n1 has by volume w has too many claims, of all nodes");
 }
 
 /* As a_believed_mount_holds_its_storage_under_each_name, but the backup has db as another storage. */
