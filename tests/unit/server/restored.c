@@ -219,3 +219,17 @@ void report_that_n1_has_it(struct fixture *f, const struct alloc *alloc, const s
 	report(f, &f->n1, 1, alloc, claim, false);
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 }
+
+size_t count_records(struct fixture *f, const char *what, const char *words)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	cleanup_pb Holdfast__V1__ListAuditResponse *response = NULL;
+	size_t n = 0;
+
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+		       (ProtobufCMessage **)&response, NULL));
+	for (size_t i = 0; i < response->n_records; i++)
+		n += str_eq(response->records[i]->what, what) && strstr(response->records[i]->why, words);
+	return n;
+}

@@ -44,3 +44,6 @@ void forget_what_n1_has(struct fixture *f, struct alloc *ret_alloc, struct claim
 void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim);
 /** Both nodes connect and report: n1 what it has, n2 nothing. */
 void report_that_n1_has_it(struct fixture *f, const struct alloc *alloc, const struct claim *claim);
+
+/** Audit records of @what whose reason has @words in it. */
+size_t count_records(struct fixture *f, const char *what, const char *words);

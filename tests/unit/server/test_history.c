@@ -202,6 +202,7 @@ TEST_FIXTURE(an_invented_mark_begins_nothing_and_is_on_record, setup, teardown)
 		assert_int_equal(f->n2.reports_wanted, 1);
 		assert_false(has_reported(f, "n2"));
 		assert_true(has_reported(f, "n1"));
+		assert_int_equal(count_records(f, "Nodes.Doubt", ""), 1);
 		report(f, &f->n2, 0, NULL, NULL, false);
 		UNTIL(f, has_reported(f, "n2"));
 		assert_int_equal(state_epoch(&f->server->state), 0);

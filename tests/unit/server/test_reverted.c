@@ -50,20 +50,6 @@ static void expect_held_twice(struct fixture *f, size_t n)
 	assert_non_null(strstr(text.data, line));
 }
 
-static size_t count_records(struct fixture *f, const char *what, const char *words)
-{
-	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
-	cleanup_pb Holdfast__V1__ListAuditResponse *response = NULL;
-	size_t n = 0;
-
-	UNTIL(f, kv_stats(f->server->kv).pending == 0);
-	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
-		       (ProtobufCMessage **)&response, NULL));
-	for (size_t i = 0; i < response->n_records; i++)
-		n += str_eq(response->records[i]->what, what) && strstr(response->records[i]->why, words);
-	return n;
-}
-
 CLUSTER_TEST(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted)
 {
 	cleanup_free char *why = NULL;

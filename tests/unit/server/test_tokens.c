@@ -644,6 +644,25 @@ CASE(a_caller_that_is_always_refused_is_recorded_once_a_minute)
 	assert_in_range(audit_head(f->server).sequence - before, 1, 5); /* of 12 */
 }
 
+/* Or the holder of many certificates pushes out what others have done. */
+CASE(callers_that_are_always_refused_have_a_limit_together)
+{
+	enum { CALLERS = AUDIT_ALL_REFUSALS_BURST / AUDIT_REFUSALS_BURST + 3 };
+	const uint64_t before = audit_head(f->server).sequence;
+
+	for (int i = 0; i < CALLERS; i++) {
+		cleanup(caller_release) struct caller_client caller;
+		char uri[64];
+
+		(void)str_format(uri, sizeof(uri), "holdfast://c1/node/m%d", i);
+		caller_init(&caller, f, uri, NULL);
+		for (int k = 0; k < AUDIT_REFUSALS_BURST; k++)
+			(void)caller_call(&caller, "Operator.PutPolicy", "{}", NULL, NULL);
+	}
+	assert_in_range(audit_head(f->server).sequence - before, AUDIT_ALL_REFUSALS_BURST,
+			AUDIT_ALL_REFUSALS_BURST + AUDIT_REFUSALS_BURST); /* of 260 */
+}
+
 CASE(suppressed_refusals_are_counted_without_a_further_one)
 {
 	struct caller_client caller;
