@@ -3235,6 +3235,26 @@ CLUSTER_TEST(many_unmatched_readers_hide_no_two_writers)
 	assert_int_equal(state_volume(&f->server->state, "default", "bb")->n_rivals, 1);
 }
 
+/* @name has nine readers, and the writer is the oldest claim of it. */
+static void put_writer_behind_readers(struct fixture *f, const char *name, int first_node)
+{
+	for (int i = 0; i < 10; i++) {
+		char node[16];
+
+		(void)str_format(node, sizeof(node), "m%d", first_node + i);
+		(void)put_holder(f, name, "vol-1", node, MULTI_NODE_SINGLE_WRITER,
+				 i == 0 ? CLAIM_WRITE : CLAIM_READ, true);
+	}
+}
+
+CLUSTER_TEST(readers_of_two_names_hide_no_two_writers_at_a_start)
+{
+	put_writer_behind_readers(f, "bb", 0);
+	put_writer_behind_readers(f, "cc", 10);
+	held_twice_pair_all(f->server);
+	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
+}
+
 /* The backup lacks two shares of one id. */
 static void register_again(struct fixture *f, struct claim_entry *entry, const char *zone)
 {
@@ -3268,6 +3288,20 @@ static struct claim_entry *put_share(struct fixture *f, const char *name, const 
 	storage_context_digest(VOLUME_MAP(contexts), 1, claim.context_digest);
 	assert_ok(state_put_claim(&f->server->state, &claim, NULL));
 	return entry;
+}
+
+CLUSTER_TEST(a_claim_on_another_part_hides_no_claim_from_a_grant)
+{
+	struct claim_entry *own = put_share(f, "db1", "n1", "z1");
+	const struct claim_entry *at = NULL, *rival;
+	bool is_found = false;
+
+	register_again(f, own, "z1");
+	(void)put_share(f, "also1", "n2", "z2");
+	rival = put_share(f, "also2", "n3", "z1");
+	while ((at = storage_next_claim(own->volume, at)))
+		is_found = is_found || at == rival;
+	assert_true(is_found);
 }
 
 CLUSTER_TEST(two_shares_that_are_registered_again_are_no_rivals)

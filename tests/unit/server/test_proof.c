@@ -11,6 +11,7 @@
 #include "state/keys.h"
 
 #include <holdfast/v1/types.pb-c.h>
+#include <ticket.h>
 
 #define CLAIM_X "01890000-0000-7000-8000-00000000c0fe"
 #define CLAIM_Y "01890000-0000-7000-8000-00000000c0ff"
@@ -140,6 +141,31 @@ CLUSTER_TEST(forgotten_work_gets_fresh_tickets_for_its_claims)
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
 	assert_string_equal(claim.id, held.id);
+}
+
+CLUSTER_TEST(forgotten_work_with_several_volumes_gets_no_ticket_for_a_slot_of_its_nodes_choice)
+{
+	struct volume_request swapped[2];
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	swapped[0] = swapped[1] = alloc.volumes[0];
+	(void)str_copy(swapped[0].name, sizeof(swapped[0].name), "other");
+	(void)str_copy(swapped[0].source, sizeof(swapped[0].source), "other");
+	alloc.volumes = swapped;
+	alloc.n_volumes = 2;
+	ticket = ticket_of(f, &held);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_int_equal(db(f)->n_live, 1);
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_FAILED_PRECONDITION, err,
+		     "only its node knows it");
 }
 
 CLUSTER_TEST(one_ticket_proves_one_claim)
