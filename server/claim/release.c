@@ -241,6 +241,7 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 	wait_longer(entry);
 	LIST_INSERT_HEAD(&releases->stuck, entry, work.stuck);
 	entry->work.is_stuck = true;
+	entry->work.was_called = was_called;
 	releases->stats.stuck++;
 	if (!was_called && entry->claim.attempts > 0 && str_eq(entry->claim.last_error, err->msg))
 		return;
@@ -457,16 +458,19 @@ void release_drive(struct server *server, struct claim_entry *entry)
 	}
 }
 
-static void push(struct server *server, struct claim_entry *entry)
+/* Without a controller to ask, the provider's failure keeps its delay: any node can report any number of
+ * changes of the plugin. */
+static void push(struct server *server, struct claim_entry *entry, bool has_controller)
 {
-	if (entry->work.is_asked)
+	if (entry->work.is_asked || (entry->work.was_called && !has_controller))
 		return;
 	try_at_once(entry);
 	release_drive(server, entry);
 }
 
-/* A controller of the plugin may be there again, or be another one. */
-static void push_stuck(struct server *server, const char *plugin_id)
+/* A controller of the plugin may be there again, or be another one; or, without one, the provider's id of a
+ * node may be known. */
+static void push_stuck(struct server *server, const char *plugin_id, bool has_controller)
 {
 	struct claim_list stuck = server->releases->stuck;
 	struct claim_entry *entry;
@@ -476,8 +480,16 @@ static void push_stuck(struct server *server, const char *plugin_id)
 	for (entry = LIST_FIRST(&stuck); entry; entry = next) {
 		next = LIST_NEXT(entry, work.stuck);
 		if (str_eq(entry->claim.plugin_id, plugin_id))
-			push(server, entry);
+			push(server, entry, has_controller);
 	}
+}
+
+static void note_plugin(struct server *server, const struct plugin_instance *instance, bool is_deletion)
+{
+	const struct node_plugin *plugin = &instance->plugin;
+
+	push_stuck(server, plugin->plugin_id,
+		   !is_deletion && plugin->has_controller && plugin->controller.healthy);
 }
 
 void release_node_back(struct server *server, struct node_entry *node)
@@ -489,11 +501,11 @@ void release_node_back(struct server *server, struct node_entry *node)
 	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
 		next = next_live(entry);
 		if (entry->claim.state >= CLAIM_UNPUBLISHING && claim_is_live(&entry->claim))
-			push(server, entry);
+			push(server, entry, false);
 	}
 	LIST_FOREACH (instance, &node->instances, of_node)
 		if (instance->is_controller)
-			push_stuck(server, instance->instance.plugin.plugin_id);
+			note_plugin(server, &instance->instance, false);
 }
 
 static void log_freed(const struct claim *claim)
@@ -562,8 +574,7 @@ void release_note_durable(struct server *server, struct change_object *objects, 
 		if (objects[i].kind == OBJECT_ALLOC && !objects[i].is_deletion)
 			note_alloc(server, objects[i].value);
 		if (objects[i].kind == OBJECT_NODE_PLUGIN)
-			push_stuck(server,
-				   ((const struct plugin_instance *)objects[i].value)->plugin.plugin_id);
+			note_plugin(server, objects[i].value, objects[i].is_deletion);
 	}
 }
 

@@ -66,6 +66,7 @@ struct claim_work {
 	int64_t waits_since_ms;
 	LIST_ENTRY(claim_entry) stuck;
 	bool is_taken_back_again;   /* see held_twice_check_end() */
+	bool was_called;	    /* when its detach failed last, the plugin may have been reached */
 	uint64_t without_plugin_us; /* monotonic: when its node last got the order to continue without its
 				     * plugin */
 };

@@ -514,3 +514,76 @@ CASE(a_detach_waits_for_the_last_claim_under_any_name_of_the_providers_volume)
 	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
+
+/* The claim of n2, whose detach the provider refuses from now on. n1 runs no controller; the next try by
+ * itself is not in this test. */
+static void get_stuck(struct fixture *f)
+{
+	f->n1.csi.has_controller = false;
+	take_claim(f, &f->n2, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_UNAVAILABLE);
+	release_claim(f, &f->n2, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	run_idle(f->event);
+	postpone(f, ALLOC_1);
+}
+
+/* Any node can report any number of changes. */
+CASE(a_report_without_a_controller_repeats_no_detach_that_failed)
+{
+	get_stuck(f);
+	for (int i = 0; i < 20; i++) {
+		f->n1.csi.node_sick = i % 2 == 0;
+		f->n1.csi.has_node = i % 5 != 0;
+		fake_node_send_fingerprint(&f->n1);
+		run_idle(f->event);
+	}
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	f->n2.csi.node_sick = true; /* it has the controller */
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 2);
+	assert_int_equal(f->plugin.calls[DETACH], 2);
+}
+
+CASE(a_node_that_connects_again_without_a_controller_repeats_no_detach_that_failed)
+{
+	get_stuck(f);
+	f->n1.csi.has_controller = true;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 2);
+	run_idle(f->event);
+	postpone(f, ALLOC_1);
+	f->n2.csi.has_controller = false;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	for (int i = 0; i < 20; i++) {
+		fake_node_disconnect(&f->n2);
+		run_idle(f->event);
+		fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+		run_idle(f->event);
+	}
+	assert_int_equal(f->plugin.calls[DETACH], 2);
+}
+
+/* The report may be of what was missing, such as the provider's id of a node. */
+CASE(a_detach_that_was_not_called_is_tried_at_any_report_of_the_plugin)
+{
+	struct release_stats before, after;
+
+	f->n1.csi.has_controller = f->n2.csi.has_controller = false;
+	take_claim(f, &f->n2, "db", ALLOC_1);
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	release_claim(f, &f->n2, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	run_idle(f->event);
+	postpone(f, ALLOC_1);
+	release_stats(f->server, &before);
+	f->n1.csi.node_sick = true;
+	fake_node_send_fingerprint(&f->n1);
+	run_idle(f->event);
+	release_stats(f->server, &after);
+	assert_int_equal(after.detach_errors, before.detach_errors + 1);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+}
