@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "claim/attest_record.h"
 #include "claim/claims.h"
 #include "fence/fencers.h"
@@ -66,9 +67,30 @@ struct asked {
 	char node_id[NODE_ID_MAX + 1], plugin_id[PLUGIN_ID_MAX + 1];
 };
 
+/* The lift of a network fence, from its first call until it has succeeded, in memory only. */
+struct lift {
+	RB_ENTRY(lift) by_key;
+	char key[OBJECT_KEY_SIZE];
+	uint64_t look;				       /* in which a controller was asked; 0: never */
+	char controller[NODE_ID_MAX + 1];	       /* that one */
+	char failed[FENCE_TRIES_MAX][NODE_ID_MAX + 1]; /* controllers whose failure is on record */
+	size_t n_failed;
+};
+
+RB_HEAD(lift_tree, lift);
+
+static int compare_lifts(const struct lift *a, const struct lift *b)
+{
+	return strcmp(a->key, b->key);
+}
+
+TREE_GENERATE(lift_tree, lift, by_key, compare_lifts)
+
 struct fences {
 	struct server *server;
 	sd_event_source *timer; /* owned; the next look at fences that are open */
+	uint64_t n_looks;	/* from 1 */
+	struct lift_tree lifts;
 	struct test_list tests;
 	bool must_repeat; /* orders: the answer of one was not stored */
 };
@@ -560,15 +582,58 @@ static bool has_returned(const struct node_entry *node, const Fence *fence)
 	       (fence->machine[0] == '\0' || !node_machine_differs(fence->machine, node->node.machine));
 }
 
+/* Returns NULL when memory is short. */
+static struct lift *find_lift(struct fences *fences, const Fence *fence)
+{
+	struct lift *made = calloc(1, sizeof(*made));
+	struct lift *known;
+
+	if (!made)
+		return NULL;
+	(void)key_of(fence->node_id, fence->plugin_id, made->key);
+	str_copy_text(made->controller, sizeof(made->controller), fence->fencer);
+	known = RB_INSERT(lift_tree, &fences->lifts, made);
+	if (!known)
+		return made;
+	free(made);
+	return known;
+}
+
+static void forget_lift(struct fences *fences, struct lift *lift)
+{
+	RB_REMOVE(lift_tree, &fences->lifts, lift);
+	free(lift);
+}
+
+static void forget_ended_lifts(struct fences *fences)
+{
+	struct lift *next, *lift;
+
+	RB_FOREACH_SAFE (lift, lift_tree, &fences->lifts, next) {
+		const Fence *fence = records_get(&fences->server->state.records, lift->key);
+
+		if (!fence || state_of(fence) != FENCE_LIFTING)
+			forget_lift(fences, lift);
+	}
+}
+
 /* One controller after the other is asked until the storage accepts the node again; the fenced node's own may
- * be one of them. */
+ * be one of them. Each look asks one: a failure that is stored, and any report of the node, come here too. */
 static enum status lift(struct server *server, const Fence *fence, struct error *err)
 {
-	const char *controller = network_controller_after(server, fence->plugin_id, fence->fencer);
+	struct lift *lift = find_lift(server->fences, fence);
+	const char *controller;
 
+	if (!lift)
+		return error_no_memory(err, "the lift of a fence");
+	controller = network_controller_after(server, fence->plugin_id, lift->controller);
 	if (!controller)
 		controller = network_controller_after(server, fence->plugin_id, "");
-	return controller ? network_begin(server->network, fence, controller, true, err) : STATUS_OK;
+	if (!controller || lift->look == server->fences->n_looks)
+		return STATUS_OK;
+	lift->look = server->fences->n_looks;
+	str_copy_text(lift->controller, sizeof(lift->controller), controller);
+	return network_begin(server->network, fence, controller, true, err);
 }
 
 /* A server that has lost history may know an earlier fence than that which is in force, and by that lift the
@@ -761,22 +826,51 @@ static void drive(struct server *server, const Fence *fence)
 	rearm(server->fences);
 }
 
-/* Those that wait for something; of the node @node_id all. */
-static void drive_some(struct server *server, const char *node_id)
+/* Those that wait for something. */
+static void drive_all(struct server *server)
 {
 	struct record_entry *entry = NULL;
 
 	while ((entry = next_record(server, entry))) {
 		const Fence *fence = (const void *)entry->record.message;
 
-		if (fence_is_open(state_of(fence)) || (node_id && str_eq(fence->node_id, node_id)))
+		if (fence_is_open(state_of(fence)))
 			drive(server, fence); /* replaces the record, not its entry */
 	}
 }
 
-static void drive_all(struct server *server)
+static void drive_own(struct server *server, const char *node_id)
 {
-	drive_some(server, NULL);
+	const Fence *power = find_fence(server, node_id, "");
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry;
+
+	if (power)
+		drive(server, power);
+	(void)str_format(prefix, sizeof(prefix), PREFIX_FENCE "%s/", node_id);
+	for (entry = records_from(&server->state.records, prefix);
+	     entry && str_starts_with(entry->key, prefix); entry = records_next(entry))
+		drive(server, (const void *)entry->record.message);
+}
+
+static bool has_fencing_controller(const struct node_entry *node)
+{
+	const struct instance_entry *instance;
+
+	LIST_FOREACH (instance, &node->instances, of_node)
+		if (instance->instance.plugin.controller.network_fence)
+			return true;
+	return false;
+}
+
+/* The fences of other nodes wait only for a node that is back, or has left, with a controller. */
+static void note_node(struct server *server, const char *node_id)
+{
+	const struct node_entry *node = state_node(&server->state, node_id);
+
+	drive_own(server, node_id);
+	if (node && has_fencing_controller(node))
+		drive_all(server);
 }
 
 /* An order may not have reached its fencer, or its answer not the store. @fencer NULL: those of all. */
@@ -798,6 +892,8 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	struct fences *fences = userdata;
 
 	wakeup_disarm(&fences->timer);
+	fences->n_looks++;
+	forget_ended_lifts(fences);
 	if (fences->must_repeat) {
 		fences->must_repeat = false;
 		repeat_orders(fences->server, NULL);
@@ -830,9 +926,9 @@ void fences_note_durable(struct server *server, struct change_object *objects, s
 			note_fence(server, (const void *)record->message);
 		else if (objects[i].kind == OBJECT_RECORD && !objects[i].is_deletion &&
 			 str_starts_with(objects[i].key, PREFIX_FENCE_CLIENTS))
-			drive_some(server, ((const Clients *)(const void *)record->message)->node_id);
+			drive_own(server, ((const Clients *)(const void *)record->message)->node_id);
 		else if (objects[i].kind == OBJECT_NODE)
-			drive_some(server, node->id);
+			note_node(server, node->id);
 	}
 }
 
@@ -947,26 +1043,50 @@ static void take_answer(struct server *server, const Fence *fence, const Answer 
 	take_outcome(server, fence, &outcome, agent, error);
 }
 
-/* A failure is stored once; the next look tries again. */
-static void take_lift(struct server *server, const Fence *fence, const struct network_end *end)
+static bool has_failed(const struct lift *lift, const char *controller)
+{
+	for (size_t i = 0; i < lift->n_failed; i++)
+		if (str_eq(lift->failed[i], controller))
+			return true;
+	return false;
+}
+
+/* The next look tries again. The first failure of each of a few controllers is on record. Later ones are
+ * shown if they differ and are of the controller that is shown, or that one has left. */
+static void take_lift_failure(struct server *server, const Fence *fence, struct lift *lift,
+			      const struct network_end *end)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool is_first = lift && lift->n_failed < FENCE_TRIES_MAX && !has_failed(lift, end->controller);
+	bool is_shown = str_eq(fence->fencer, end->controller);
 	Fence draft = *fence;
 
+	if (is_shown ? str_eq(fence->error, end->error)
+		     : !is_first && network_can_ask(server, fence->plugin_id, fence->fencer))
+		return;
 	draft.fencer = (char *)(uintptr_t)end->controller; /* only read, as the next one */
 	draft.error = (char *)(uintptr_t)end->error;
-	if (end->outcome.off == FENCE_OUTCOME_DONE && end->outcome.status == FENCE_OUTCOME_IS_ON) {
-		draft.error = (char *)(uintptr_t) "";
-		(void)advance(server, &draft, FENCE_EVENT_LIFTED, NULL);
-		return;
-	}
-	if (str_eq(fence->error, end->error) && str_eq(fence->fencer, end->controller))
-		return;
 	draft.modify_time_ms = clock_realtime_ms();
 	stage(&change, &draft);
-	if (!str_eq(fence->error, end->error))
+	if (is_first && !str_eq(fence->error, end->error))
 		put_on_record(server, &change, &draft);
-	(void)change_commit(server, &change, NULL, NULL, NULL); /* if it fails, the next look tries again */
+	if (change_commit(server, &change, NULL, NULL, NULL) == STATUS_OK && is_first)
+		str_copy_text(lift->failed[lift->n_failed++], sizeof(lift->failed[0]), end->controller);
+}
+
+static void take_lift(struct server *server, const Fence *fence, const struct network_end *end)
+{
+	struct lift *lift = find_lift(server->fences, fence);
+	Fence draft = *fence;
+
+	if (end->outcome.off == FENCE_OUTCOME_DONE && end->outcome.status == FENCE_OUTCOME_IS_ON) {
+		draft.fencer = (char *)(uintptr_t)end->controller; /* only read, as the next one */
+		draft.error = (char *)(uintptr_t) "";
+		if (advance(server, &draft, FENCE_EVENT_LIFTED, NULL) == STATUS_OK && lift)
+			forget_lift(server->fences, lift);
+		return;
+	}
+	take_lift_failure(server, fence, lift, end);
 }
 
 static void on_network_end(struct server *server, const struct network_end *end)
@@ -1524,6 +1644,8 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 	if (!fences)
 		return error_no_memory(err, "fences");
 	fences->server = server;
+	fences->n_looks = 1;
+	RB_INIT(&fences->lifts);
 	LIST_INIT(&fences->tests);
 	*ret = fences;
 	if (!server->fencers)
@@ -1539,6 +1661,7 @@ enum status fences_new(struct server *server, struct fences **ret, struct error 
 void fences_free(struct fences *fences)
 {
 	static const struct error ended = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};
+	struct lift *next, *lift;
 	struct test *test;
 
 	if (!fences)
@@ -1547,6 +1670,8 @@ void fences_free(struct fences *fences)
 		rpc_call_fail(test->call, &ended);
 		end_test(test);
 	}
+	RB_FOREACH_SAFE (lift, lift_tree, &fences->lifts, next)
+		forget_lift(fences, lift);
 	wakeup_disarm(&fences->timer);
 	network_free(fences->server->network);
 	fences->server->network = NULL;

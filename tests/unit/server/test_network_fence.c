@@ -426,7 +426,8 @@ WORLD_TEST(a_person_lifts_a_fence_once_more)
 	wait_for(f, FENCE_LIFTED);
 	(void)str_copy(f->plugin.fenced[0], sizeof(f->plugin.fenced[0]), CIDR_1);
 	assert_int_equal(fence_as(f, &(const struct wanted){.lift = true}, NULL), STATUS_OK);
-	wait_for(f, FENCE_LIFTED);
+	run_idle(f->event); /* without a look */
+	assert_true(is_in(f, FENCE_LIFTED));
 	assert_false(is_fenced(f));
 }
 
@@ -1583,4 +1584,102 @@ WORLD_TEST(a_refusal_names_the_fence_once_the_storage_can_refuse_the_node)
 		       NULL));
 	assert_contains(((Holdfast__V1__GetVolumeResponse *)(void *)response)->why,
 			"holdfast node fence n1 --network ebs --reason REASON");
+}
+
+static uint64_t index_of(struct fixture *f)
+{
+	return records_from(&f->server->state.records, PREFIX_FENCE "n1/" CSI_PLUGIN)->record.modify_index;
+}
+
+static unsigned int n_lifts(struct fixture *f)
+{
+	return f->plugin.calls[CALL(UNFENCE_NETWORK)];
+}
+
+/* n1 is back in another boot, and the storage refuses each lift. */
+static void fail_lifts(struct fixture *f)
+{
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	model_plugin_order(&f->plugin, CALL(UNFENCE_NETWORK), MODEL_FAIL, 1000, STATUS_INTERNAL);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, is_in(f, FENCE_LIFTING) && strstr(fence_of(f)->error, "the model says no"));
+	run_idle(f->event);
+}
+
+static void report_changes(struct fixture *f, struct fake_node *node)
+{
+	for (int i = 0; i < 20; i++) {
+		node->certificate_issuer = i % 2 ? "AA" : "BB";
+		fake_node_send_fingerprint(node);
+		run_idle(f->event);
+	}
+}
+
+/* Any node can report any number of changes. */
+WORLD_TEST(a_lift_that_fails_is_repeated_by_time_and_by_no_report)
+{
+	w->n3.csi = (struct fake_csi){.has_node = true};
+	fake_node_connect(&w->n3, "n3", BOOT_1, NULL, 0);
+	fail_lifts(f);
+	assert_int_equal(n_lifts(f), 1);
+	report_changes(f, &w->n3);
+	report_changes(f, &f->n1); /* the fenced one */
+	report_changes(f, &f->n2); /* with the controller */
+	assert_int_equal(n_lifts(f), 1);
+	model_plugin_order(&f->plugin, CALL(UNFENCE_NETWORK), MODEL_OK, 1, STATUS_OK);
+	run_for(f->event, 10 * 1000);
+	wait_for(f, FENCE_LIFTED);
+}
+
+/* Each failure would be stored with the other one's name, and that would begin the next lift. */
+WORLD_TEST(two_controllers_that_fail_to_lift_are_asked_in_turn_once_a_look)
+{
+	int n2_before, n3_before;
+	uint64_t index;
+
+	connect_n3(w);
+	fail_lifts(f);
+	assert_int_equal(n_lifts(f), 1);
+	run_for(f->event, 20 * 1000);
+	assert_in_range(n_lifts(f), 3, 5);
+	assert_int_equal(
+		n_events(f, "node n1", "Fences.Step", "controller on node n2: plugin ebs on node n2"), 1);
+	assert_int_equal(
+		n_events(f, "node n1", "Fences.Step", "controller on node n3: plugin ebs on node n3"), 1);
+	index = index_of(f);
+	n2_before = f->n2.calls;
+	n3_before = w->n3.calls;
+	run_for(f->event, 60 * 1000);
+	assert_in_range(n_lifts(f), 14, 17);
+	assert_int_equal(index_of(f), index);
+	assert_true(f->n2.calls >= n2_before + 5 && w->n3.calls >= n3_before + 5);
+}
+
+WORLD_TEST(a_controller_that_connects_lifts_a_fence_without_a_look)
+{
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	lose(f, &f->n2);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, is_in(f, FENCE_LIFTING));
+	run_idle(f->event);
+	assert_int_equal(n_lifts(f), 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	run_idle(f->event);
+	assert_true(is_in(f, FENCE_LIFTED));
+}
+
+/* The error that is shown is not of a controller that has left. */
+WORLD_TEST(a_lift_shows_the_failure_of_a_controller_that_is_there)
+{
+	connect_n3(w);
+	fail_lifts(f);
+	run_for(f->event, 20 * 1000);
+	lose(f, strcmp(fence_of(f)->fencer, "n3") == 0 ? &w->n3 : &f->n2);
+	run_for(f->event, 20 * 1000);
+	assert_contains(fence_of(f)->error, f->n2.stream ? "on node n2" : "on node n3");
+	assert_string_equal(fence_of(f)->fencer, f->n2.stream ? "n2" : "n3");
 }
