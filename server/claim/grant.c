@@ -557,8 +557,8 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 }
 
 /* Has the allocation a claim on the volume that the server granted? A claim that only the node reports
- * holds the volume, but no controller may attach it, and it gets no ticket. So it is with one whose slot
- * among several volumes is the node's word. */
+ * holds the volume, but no controller may attach it, and it gets no ticket. One of several volumes gets no
+ * ticket either: only the node knows their slots. */
 static bool has_granted(const struct asked *asked, const struct alloc_entry *alloc)
 {
 	const struct claim_entry *entry;
