@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "base/join.h"
+#include "base/rate.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "claim/admit.h"
@@ -47,6 +48,11 @@ enum {
 	CLAIMS_FREE_PER_VOLUME = 8,
 	REGRANT_COST_US = 10000000, /* of the claims of a node beyond these: one in ten seconds */
 	REGRANTS_BURST = 16,
+	/* The back-off of an agent asks seven times in the first half minute, then once in 15 seconds at
+	 * most, for one volume of an allocation after the other. It begins again when the agent restarts. */
+	REPEAT_COST_US = 10000000,
+	REPEATS_BURST = 16,
+	REPEATS_BURST_PER_VOLUME = 8,
 };
 
 /* The attach that a claim needs before its node may get the volume. */
@@ -124,6 +130,7 @@ struct grant {
 	struct rpc_call *call;
 	char claim_id[UUID_TEXT_SIZE];
 	Holdfast__V1__ControllerAttachResponse *attached; /* owned; NULL: it has not answered */
+	bool is_repeat;					  /* the claim was made for an earlier call */
 	struct error error;				  /* of the attach; answered once it is noted */
 };
 
@@ -426,6 +433,30 @@ static bool ask_controller(struct server *server, struct claim_entry *entry, str
 	return false;
 }
 
+/* Refuses an allocation whose node repeats its claims again and again: each repeat calls the provider, which
+ * limits the calls of all nodes. The rate is the allocation's: a claim may end and be made again. */
+static enum status check_repeats(struct server *server, const struct claim *claim, struct error *err)
+{
+	struct alloc_entry *alloc = state_alloc_of(&server->state, claim);
+	struct rate rate;
+
+	if (!alloc)
+		return STATUS_OK;
+	rate = (struct rate){
+		.cost_us = REPEAT_COST_US,
+		.most_us = REPEAT_COST_US *
+			   (uint64_t)(REPEATS_BURST + REPEATS_BURST_PER_VOLUME * alloc->alloc.n_volumes),
+		.paid_us = alloc->repeats_paid_us};
+	if (!rate_take(&rate, clock_monotonic_us()))
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "allocation %s has repeated its claims many times, and volume %s is "
+				 "attached for a repeat only every ten seconds. Look at the agent of node "
+				 "%s: journalctl -u holdfast-agent",
+				 alloc->id, claim->volume_id, claim->node_id);
+	alloc->repeats_paid_us = rate.paid_us;
+	return STATUS_OK;
+}
+
 /* The claim is durable: lets the controller attach it, if that is its part, and answers the call once,
  * with the grant or the cause of its refusal. A repeat does the same again, for the same answer, but not
  * while the controller has a call for the claim: a node must not fill its queue. Takes over @grant, and one
@@ -434,10 +465,15 @@ static void grant_finish(struct server *server, struct grant *grant)
 {
 	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
 	bool is_attached = is_grantable(entry) && entry->claim.attach != ATTACH_NONE;
+	struct error err;
 
 	if (is_attached && entry->work.n_grants > 1) {
 		fail(grant->call, STATUS_ABORTED,
 		     "the volume is being attached for another call of this claim; ask again");
+		grant_free(grant);
+	} else if (is_attached && grant->is_repeat &&
+		   check_repeats(server, &entry->claim, &err) != STATUS_OK) {
+		rpc_call_fail(grant->call, &err);
 		grant_free(grant);
 	} else if (is_attached) {
 		if (ask_controller(server, entry, grant))
@@ -473,7 +509,10 @@ static void on_reserved(struct server *server, void *userdata)
 
 static void on_granted_before(struct server *server, void *userdata)
 {
-	grant_finish(server, userdata);
+	struct grant *grant = userdata;
+
+	grant->is_repeat = true;
+	grant_finish(server, grant);
 }
 
 /* Commits, and attaches afterwards; until then the claim does not expire, however long the disk takes. */

@@ -158,6 +158,7 @@ struct alloc_entry {
 	int64_t needed_until_ms;
 	LIST_ENTRY(alloc_entry) of_pending; /* while it is_pending, see alloc_is_pending() */
 	struct claim_list claims;
+	uint64_t repeats_paid_us; /* of a struct rate: see grant.c; not stored */
 	struct alloc_wishes wishes;
 	uint64_t looked, seen; /* of alloc/pending.c: in which look it was tried, or found */
 	uint32_t n_runs;

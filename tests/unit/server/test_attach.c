@@ -593,6 +593,8 @@ CASE(a_node_that_repeats_its_claim_takes_one_place_in_the_queue)
 		answers += asked[i].answers;
 	assert_int_equal(answers, REPEATS);
 	assert_int_equal(f->plugin.calls[ATTACH], 2);
+	/* repeats that call no controller do not use up the rate of those that do */
+	claim_and_forget(f, &f->n1, ALLOC_1);
 }
 
 TEST_FIXTURE(work_that_ends_while_the_controller_is_asked_is_undone_behind_it, setup_csi, teardown_db)
@@ -730,5 +732,75 @@ TEST_FIXTURE(a_server_killed_at_any_step_continues_with_the_grant_or_takes_it_ba
 		}
 		assert_int_equal(teardown_db(state), 0);
 		assert_int_equal(setup_csi(state), 0);
+	}
+}
+
+static void claim_and_take(struct fixture *f)
+{
+	struct claim claim;
+
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_mounted(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_TAKEN);
+}
+
+CASE(a_claim_that_is_repeated_without_end_is_attached_every_ten_seconds)
+{
+	struct error err;
+	unsigned int calls;
+	int n = 0;
+
+	claim_and_take(f);
+	calls = f->plugin.calls[ATTACH];
+	for (int i = 0; i < 500; i++)
+		n += fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err) == STATUS_OK;
+	assert_int_equal(f->plugin.calls[ATTACH] - calls, n);
+	assert_in_range(n, 16 + 8, 16 + 9);
+	assert_int_equal(err.status, STATUS_UNAVAILABLE);
+	assert_msg(strstr(err.msg, "only every ten seconds"), "%s", err.msg);
+	/* a refusal changes nothing */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_string_equal(claim_of(f, ALLOC_1).last_error, "");
+	run_for(f->event, 10000);
+	calls = f->plugin.calls[ATTACH];
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_UNAVAILABLE);
+	assert_int_equal(f->plugin.calls[ATTACH], calls + 1);
+}
+
+/* Its first claim does not attach it either. */
+CASE(a_claim_whose_attach_fails_is_repeated_at_the_same_rate)
+{
+	unsigned int calls;
+	uint32_t attempts;
+
+	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL, 1000000, STATUS_UNAVAILABLE);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_UNAVAILABLE);
+	assert_in_range(f->plugin.calls[ATTACH], 1 + 16 + 8, 1 + 16 + 9);
+	/* a refusal is no attempt of the controller */
+	calls = f->plugin.calls[ATTACH];
+	attempts = claim_of(f, ALLOC_1).attempts;
+	assert_int_equal(attempts, calls);
+	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL, 0, STATUS_UNAVAILABLE);
+	run_for(f->event, 10000);
+	claim_and_forget(f, &f->n1, ALLOC_1);
+}
+
+/* With the shortest delays that its back-off can have, from the start in each of its runs. */
+CASE(an_agent_that_restarts_is_refused_no_repeat)
+{
+	static const unsigned int delays_ms[] = {250, 500, 1000, 2000, 4000, 8000, 15000, 15000};
+	unsigned int calls = 0;
+
+	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL, 1000000, STATUS_UNAVAILABLE);
+	for (int run = 0; run < 4; run++) {
+		for (size_t i = 0; i < ARRAY_SIZE(delays_ms); i++) {
+			assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL),
+					 STATUS_UNAVAILABLE);
+			assert_int_equal(f->plugin.calls[ATTACH], ++calls);
+			run_for(f->event, delays_ms[i]);
+		}
 	}
 }
