@@ -408,8 +408,9 @@ static void on_mounted(struct server *server, const struct claim *claim)
 	struct error err;
 	enum status status;
 
-	/* one that continues looks for nodes that are due at its end */
-	if (!detail || !detail->node_expansion_due || claim->mode != CLAIM_WRITE ||
+	/* one that continues looks for nodes that are due at its end. A failure that the node reports of its
+	 * mount is no mount */
+	if (!detail || !detail->node_expansion_due || claim->mode != CLAIM_WRITE || claim->attempts > 0 ||
 	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY ||
 	    !volume_phase_can_expand_on(entry, state_node(&server->state, claim->node_id)))
 		return;
