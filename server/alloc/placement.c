@@ -349,12 +349,19 @@ static size_t n_live_allocs(const struct placement *placement, const struct node
 	return n - (without && without->node == node && !alloc_is_client_terminal(&without->alloc));
 }
 
+static bool is_avoided(const struct placement *placement, const struct node_entry *node)
+{
+	return placement->assumed.avoid && str_eq(node->id, placement->assumed.avoid);
+}
+
 /* Is @a the better place of two that can? */
 static bool is_better(const struct placement *placement, const struct node_entry *a,
 		      const struct node_entry *b)
 {
 	size_t n_a = n_live_allocs(placement, a), n_b = n_live_allocs(placement, b);
 
+	if (is_avoided(placement, a) != is_avoided(placement, b))
+		return is_avoided(placement, b);
 	return n_a != n_b ? n_a < n_b : strcmp(a->id, b->id) < 0;
 }
 

@@ -4,8 +4,8 @@
  *
  * Candidates are the nodes that report the plugin of one of the volumes: the plugin that the fewest nodes
  * report. Among those that can, the one with the fewest live allocations is taken, then the first by id:
- * the same state gives the same answer. Nothing is reserved: claims are granted or refused when the node
- * asks for them. */
+ * the same state gives the same answer. A node to avoid comes after all others. Nothing is reserved: claims
+ * are granted or refused when the node asks for them. */
 
 #include "base/error.h"
 #include "claim/refusal.h"
@@ -34,7 +34,8 @@ struct placement_volume {
 
 /* Assumptions in addition to the state. */
 struct placement_assumed {
-	const char *without;	    /* id of an allocation that will have ended; NULL: no such one */
+	const char *without; /* id of an allocation that will have ended; NULL: no such one */
+	const char *avoid;   /* id of a node that is chosen only if no other node can; NULL: no such one */
 	const struct alloc *placed; /* that will have been placed, with their nodes */
 	size_t n_placed;
 	bool is_dry; /* nothing is placed: neither those that wait */

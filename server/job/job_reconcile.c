@@ -638,6 +638,15 @@ static bool is_proven(const struct pass *pass, const struct member *member)
 	return false;
 }
 
+/* Returns the node of the member's last failure, in any version. NULL: the state has no failure of it. */
+static const char *find_failed_node(const struct pass *pass, const struct member *member)
+{
+	for (size_t i = 0; i < member->n_allocs; i++)
+		if (has_failed(pass, &member->allocs[i]))
+			return member->allocs[i].node_id;
+	return NULL;
+}
+
 static void place_missing(struct pass *pass, const struct member *member)
 {
 	struct job_action *action;
@@ -651,8 +660,10 @@ static void place_missing(struct pass *pass, const struct member *member)
 	if (!has_node(pass, member) || is_refused(pass, member))
 		return;
 	action = add_action(pass, JOB_PLACE, member->group, member->index);
-	if (action)
-		action->node_id = member->node_id;
+	if (!action)
+		return;
+	action->node_id = member->node_id;
+	action->avoid_node_id = find_failed_node(pass, member);
 }
 
 /* It is there, and not healthy. */

@@ -46,7 +46,7 @@ struct job_update {
 				       */
 };
 
-/* When a member whose allocation failed is placed again, on any node. */
+/* When a member whose allocation failed is placed again, on another node if one can take it. */
 struct job_reschedule {
 	bool unlimited;
 	uint32_t attempts; /* within the interval; 0: never */
@@ -181,6 +181,7 @@ struct job_action {
 	uint32_t group;
 	uint32_t index;
 	const char *node_id;
+	const char *avoid_node_id; /* JOB_PLACE: where the member failed last; NULL: no such node */
 	const char *alloc_id;
 	enum job_stop_reason reason; /* JOB_STOP */
 };

@@ -445,6 +445,7 @@ static enum status find_place(struct server *server, const Holdfast__V1__Job *jo
 	TRY(job_make_alloc(job, action->group, action->index, ret, err));
 	if ((enum job_type)job->type == JOB_SYSTEM)
 		(void)str_copy(ret->node_id, sizeof(ret->node_id), action->node_id);
+	assumed.avoid = action->avoid_node_id;
 	if (action->type == JOB_STOP) {
 		assumed.is_dry = true;
 		assumed.without = action->alloc_id;

@@ -205,6 +205,25 @@ JOB_TEST(an_allocation_that_failed_too_often_waits_until_its_failures_are_old)
 	assert_int_equal(decisions.wake_ms, 95000 + 60000);
 }
 
+JOB_TEST(a_member_is_kept_from_the_node_of_its_last_failure)
+{
+	struct job_alloc allocs[4] = {alloc_of("a", 0), alloc_of("b", 0), alloc_of("c", 0), alloc_of("d", 0)};
+	static const char *const nodes[] = {"n5", "n4", "n3", "n2"};
+
+	for (int i = 0; i < 4; i++) {
+		allocs[i].node_id = nodes[i];
+		allocs[i].client = i == 3 ? CLIENT_LOST : CLIENT_FAILED;
+		allocs[i].end_ms = 95000 + i;
+	}
+	allocs[1].content++; /* failures of each version count */
+	allocs[2].desired = DESIRED_STOP;
+	assert_int_equal(decide(allocs, 4, NULL)->n_actions, 1);
+	assert_int_equal(decisions.actions[0].type, JOB_PLACE);
+	assert_string_equal(decisions.actions[0].avoid_node_id, "n4");
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 1); /* they are in order: those of n2 and n3 */
+	assert_null(decisions.actions[0].avoid_node_id);
+}
+
 /* The clock was ahead when the job was submitted and failed, and was set back since. */
 JOB_TEST(a_failure_of_a_time_to_come_delays_nothing_and_later_ones_count)
 {

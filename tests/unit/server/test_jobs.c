@@ -849,3 +849,44 @@ CLUSTER_TEST(members_have_volumes_of_their_own_and_lists_have_versions)
 	assert_int_equal(((const Holdfast__V1__ListJobsResponse *)(const void *)message)->n_jobs, 0);
 	protobuf_c_message_free_unpacked(message, NULL);
 }
+
+/* Node n1 always has fewer live allocations than n2. */
+CLUSTER_TEST(a_member_that_failed_is_placed_on_another_node_that_can_take_it)
+{
+	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT, *drivers[] = {&driver};
+	Holdfast__Driver__V1__CapabilitiesResponse offer = HOLDFAST__DRIVER__V1__CAPABILITIES_RESPONSE__INIT;
+	Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT, *tasks[] = {&task};
+	struct submission s;
+
+	driver.name = task.driver = text("container");
+	driver.healthy = true;
+	driver.capabilities = &offer;
+	f->n1.drivers = f->n2.drivers = drivers;
+	f->n1.n_drivers = f->n2.n_drivers = 1;
+	connect_both(f);
+	make_job(f, &s);
+	task.task = text("web");
+	s.alloc.tasks = tasks;
+	s.alloc.n_tasks = 1;
+	s.alloc.n_volumes = 0;
+	assert_int_equal(set_eligible(f, "n1", false, NULL), STATUS_OK);
+	s.job.id = text("other");
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n2.runs == 1);
+	assert_int_equal(set_eligible(f, "n1", true, NULL), STATUS_OK);
+
+	s.job.id = text("web");
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	fake_node_send_alloc(&f->n1, f->n1.last_run, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.runs + f->n2.runs == 3);
+	assert_int_equal(f->n2.runs, 2);
+
+	/* no other node can take it */
+	assert_int_equal(set_eligible(f, "n2", false, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n2, f->n2.last_run, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.runs == 2);
+	fake_node_send_alloc(&f->n1, f->n1.last_run, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.runs == 3);
+	assert_int_equal(f->n2.runs, 2);
+}

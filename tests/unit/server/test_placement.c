@@ -374,13 +374,21 @@ static size_t live_allocs(struct world *w, const struct node_entry *node)
 	return n;
 }
 
-static const struct node_entry *best_of_all(struct world *w)
+static bool comes_before(struct world *w, const struct node_entry *a, const struct node_entry *b,
+			 const char *avoid)
+{
+	bool avoids_a = avoid && str_eq(a->id, avoid), avoids_b = avoid && str_eq(b->id, avoid);
+
+	return avoids_a != avoids_b ? avoids_b : live_allocs(w, a) < live_allocs(w, b);
+}
+
+static const struct node_entry *best_of_all(struct world *w, const char *avoid)
 {
 	struct node_entry *node = state_node_from(&w->server.state, "");
 	const struct node_entry *best = NULL;
 
 	for (; node; node = state_node_next(node)) /* by id */
-		if (can_take(w, node) && (!best || live_allocs(w, node) < live_allocs(w, best)))
+		if (can_take(w, node) && (!best || comes_before(w, node, best, avoid)))
 			best = node;
 	return best;
 }
@@ -427,28 +435,31 @@ static void check_refusal(struct world *w, const struct refusal *refusal, const 
 
 TEST(the_best_node_that_can_is_taken_and_every_reason_is_true)
 {
-	unsigned int placed = 0;
+	unsigned int placed = 0, n_avoided = 0;
 
 	for (unsigned int seed = 1; seed <= WORLDS; seed++) {
 		struct world w;
+		struct placement_assumed assumed = {.avoid = seed % 2 == 0 ? "n0" : NULL};
 		struct placement placement;
 		struct refusal refusal = {0};
 		const struct node_entry *node = NULL, *best;
 		struct error err;
 
 		make_world(&w, seed);
-		best = best_of_all(&w);
-		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, NULL, &err), STATUS_OK);
+		best = best_of_all(&w, assumed.avoid);
+		assert_int_equal(placement_init(&placement, &w.server, &w.alloc, &assumed, &err), STATUS_OK);
 		if (placement_choose(&placement, &node, &refusal, &err) != STATUS_OK)
 			check_refusal(&w, &refusal, &err);
 		assert_msg(node == best, "seed %u: %s instead of %s: %s", seed, node ? node->id : "no node",
 			   best ? best->id : "no node", node ? "" : err.msg);
 		placed += node != NULL;
+		n_avoided += node && assumed.avoid && str_eq(node->id, assumed.avoid);
 		refusal_release(&refusal);
 		placement_release(&placement);
 		end_world(&w);
 	}
 	assert_in_range(placed, WORLDS / 10, WORLDS * 9 / 10); /* both ends are looked at */
+	assert_true(n_avoided > 0);			       /* no other node could */
 }
 
 /* The same check when the node is named, but that it may be away. */
