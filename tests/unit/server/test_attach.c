@@ -10,6 +10,7 @@
 #include "plugin/controller.h"
 #include "plugin/plugins.h"
 #include "state/change.h"
+#include "state/keys.h"
 #include "volume/call.h"
 
 #include <ticket.h>
@@ -18,6 +19,7 @@ typedef Holdfast__V1__ClaimVolumeResponse claim_response;
 
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+#define NODE_EXPAND HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND
 
 /* Calls are asked for in the namespace of their claim, whose turn they take. */
 enum status __real_controller_call(struct server *server, const struct controller_call *call,
@@ -803,4 +805,35 @@ CASE(an_agent_that_restarts_is_refused_no_repeat)
 			run_for(f->event, delays_ms[i]);
 		}
 	}
+}
+
+CASE(failures_that_a_node_reports_of_a_mounted_volume_begin_no_expansion)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const char *key = PREFIX_VOLUME_DETAIL "default/db";
+	Holdfast__V1__VolumeDetail detail;
+	struct claim claim;
+	size_t n_before;
+
+	detail = *(const Holdfast__V1__VolumeDetail *)records_get(&f->server->state.records, key);
+	detail.node_expansion_due = true;
+	change_put_record(&change, key, &detail.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	f->n1.csi.can_expand = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	/* it is unmounted already: the expansion stays due */
+	model_plugin_order(&f->plugin, NODE_EXPAND, MODEL_FAIL, 1000000, STATUS_NOT_FOUND);
+	claim_and_take(f);
+	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
+	settle(f);
+	claim = claim_of(f, ALLOC_1);
+	n_before = n_events(f, "volume default/db", "Volumes.Expand", "");
+	for (unsigned int i = 1; i <= 20; i++) {
+		fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "x");
+		UNTIL(f, claim_of(f, ALLOC_1).attempts == i);
+		settle(f);
+	}
+	assert_int_equal(f->plugin.calls[NODE_EXPAND], 1);
+	assert_int_equal(n_events(f, "volume default/db", "Volumes.Expand", ""), n_before);
 }

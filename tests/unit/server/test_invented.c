@@ -1799,32 +1799,6 @@ CLUSTER_TEST(a_claim_of_the_servers_own_allocation_gets_secrets_with_an_expansio
 	assert_null(plugin_args_node_secrets(&f->server->state, &claim));
 }
 
-CLUSTER_TEST(a_node_that_reports_failures_of_a_mounted_volume_begins_no_expansion)
-{
-	struct claim claim;
-	size_t n_before;
-
-	connect_csi(f);
-	expand_on_next_node(f);
-	f->n1.csi.can_expand = true;
-	fake_node_send_fingerprint(&f->n1);
-	settle(f);
-	/* it is unmounted already: the expansion stays due */
-	model_plugin_order(&f->plugin, NODE_EXPAND, MODEL_FAIL, 1000000, STATUS_NOT_FOUND);
-	take_claim(f, &f->n1, "db", ALLOC_1);
-	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
-	settle(f);
-	claim = claim_of(f, ALLOC_1);
-	n_before = n_events(f, "volume default/db", "Volumes.Expand", "");
-	for (unsigned int i = 1; i <= 20; i++) {
-		fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "x");
-		UNTIL(f, claim_of(f, ALLOC_1).attempts == i);
-		settle(f);
-	}
-	assert_int_equal(f->plugin.calls[NODE_EXPAND], 1);
-	assert_int_equal(n_events(f, "volume default/db", "Volumes.Expand", ""), n_before);
-}
-
 /* --- generations --- */
 
 /* Reports that n1 has released the volume in an earlier boot, by a claim that was @generation. */
