@@ -136,6 +136,7 @@ static void be_unstuck(struct claim_entry *entry)
 	if (!entry->work.is_stuck)
 		return;
 	entry->work.is_stuck = false;
+	entry->work.was_called = false;
 	LIST_REMOVE(entry, work.stuck);
 	entry->server->releases->stats.stuck--;
 }

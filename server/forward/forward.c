@@ -467,7 +467,7 @@ static void on_leader_closed(struct rpc_stream *stream, enum status status, cons
 		find_leader(relayed->forward); /* a refusal is an answer */
 	if (status == STATUS_OK)
 		rpc_call_finish(relayed->call);
-	else if (status != STATUS_CANCELLED || !rpc_call_abort(relayed->call))
+	else if (status != STATUS_CANCELLED || rpc_client_message(client) || !rpc_call_abort(relayed->call))
 		fail_call(relayed->forward, relayed->call, client, relayed->is_write, err);
 }
 

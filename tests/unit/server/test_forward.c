@@ -443,6 +443,26 @@ TEST_FIXTURE(a_stream_that_the_leader_aborts_ends_though_its_reader_takes_nothin
 	assert_int_equal(slow.n, 0);
 }
 
+/* Its last output and the cause come first. */
+TEST_FIXTURE(a_stream_that_the_leader_ends_as_cancelled_loses_nothing, setup, teardown)
+{
+	static const struct error cancelled = {.status = STATUS_CANCELLED, .msg = "the task was stopped"};
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	struct reader slow = {.n = 0};
+
+	open_reader(&slow, client_at(0));
+	WAIT_FOR(slow.is_open && world->n_open == 1);
+	rpc_stream_pause(slow.stream, true);
+	assert_int_equal(rpc_stream_send(slow.stream, &up.base, NULL), STATUS_OK);
+	WAIT_FOR(world->is_waiting);
+	rpc_call_fail(world->flooding, &cancelled);
+	run_idle(world->event);
+	rpc_stream_pause(slow.stream, false);
+	WAIT_FOR(!slow.stream);
+	assert_int_equal(slow.n, world->n_sent);
+	assert_non_null(strstr(slow.message, "the task was stopped"));
+}
+
 TEST_FIXTURE(sessions_have_room_beside_streams_that_the_leader_does_not_read, setup, teardown)
 {
 	enum { SLOW = 36, SIZE = 1000 * 1000 };
