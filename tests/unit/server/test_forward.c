@@ -43,13 +43,14 @@ struct world {
 	size_t n_held; /* calls at the leader */
 	struct rpc_call *flooding;
 	size_t n_sent;
-	size_t n_beats;	 /* messages of sessions that others leave room to */
-	bool is_waiting; /* for its reader */
-	bool is_unknown; /* who leads */
-	bool changes;	 /* each method does */
-	bool is_deaf;	 /* the leader takes one message of each stream */
-	bool is_own;	 /* the one that follows leads itself */
-	bool is_doubted; /* etcd does not say it */
+	const struct error *end; /* of what floods; NULL: well */
+	size_t n_beats;		 /* messages of sessions that others leave room to */
+	bool is_waiting;	 /* for its reader */
+	bool is_unknown;	 /* who leads */
+	bool changes;		 /* each method does */
+	bool is_deaf;		 /* the leader takes one message of each stream */
+	bool is_own;		 /* the one that follows leads itself */
+	bool is_doubted;	 /* etcd does not say it */
 	enum trouble_kind trouble;
 	int n_forgotten;
 	uint64_t skew_us; /* its clock is ahead by that */
@@ -130,7 +131,9 @@ static void flood(struct rpc_call *call)
 	}
 	free(text);
 	world->is_waiting = world->n_sent < PIECES;
-	if (!world->is_waiting)
+	if (!world->is_waiting && world->end)
+		rpc_call_fail(call, world->end);
+	else if (!world->is_waiting)
 		rpc_call_finish(call);
 }
 
@@ -443,24 +446,28 @@ TEST_FIXTURE(a_stream_that_the_leader_aborts_ends_though_its_reader_takes_nothin
 	assert_int_equal(slow.n, 0);
 }
 
-/* Its last output and the cause come first. */
+/* Its last output and the cause come first, whatever part of it waits at the follower. */
 TEST_FIXTURE(a_stream_that_the_leader_ends_as_cancelled_loses_nothing, setup, teardown)
 {
 	static const struct error cancelled = {.status = STATUS_CANCELLED, .msg = "the task was stopped"};
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	struct reader slow = {.n = 0};
+	const Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 
-	open_reader(&slow, client_at(0));
-	WAIT_FOR(slow.is_open && world->n_open == 1);
-	rpc_stream_pause(slow.stream, true);
-	assert_int_equal(rpc_stream_send(slow.stream, &up.base, NULL), STATUS_OK);
-	WAIT_FOR(world->is_waiting);
-	rpc_call_fail(world->flooding, &cancelled);
-	run_idle(world->event);
-	rpc_stream_pause(slow.stream, false);
-	WAIT_FOR(!slow.stream);
-	assert_int_equal(slow.n, world->n_sent);
-	assert_non_null(strstr(slow.message, "the task was stopped"));
+	world->end = &cancelled;
+	for (size_t n = 1; n < HELD_MAX / PIECE / 2; n++) {
+		struct reader slow = {.n = PIECES - n};
+
+		world->n_sent = PIECES - n;
+		open_reader(&slow, client_at(0));
+		WAIT_FOR(slow.is_open && world->n_open == 1);
+		rpc_stream_pause(slow.stream, true);
+		assert_int_equal(rpc_stream_send(slow.stream, &up.base, NULL), STATUS_OK);
+		WAIT_FOR(world->n_sent > PIECES - n);
+		run_idle(world->event);
+		rpc_stream_pause(slow.stream, false);
+		WAIT_FOR(!slow.stream && world->n_open == 0);
+		assert_int_equal(slow.n, PIECES);
+		assert_non_null(strstr(slow.message, "the task was stopped"));
+	}
 }
 
 TEST_FIXTURE(sessions_have_room_beside_streams_that_the_leader_does_not_read, setup, teardown)
