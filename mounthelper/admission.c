@@ -66,16 +66,15 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 		ticket_source_digest(&req->stage.source, ret->source_digest);
 		memcpy(need.source_digest, ret->source_digest, sizeof(need.source_digest));
 		need.stage_read_only = req->stage.read_only;
-		need.slot = ticket->slot;
 	} else {
 		reason = check_publish(h, &req->publish, ret->profile);
 		/* op_publish.c compares the staged source */
 		memcpy(need.source_digest, ticket->source_digest, sizeof(need.source_digest));
 		need.propagation = req->publish.propagation;
-		/* an engine may set the flags of the volume that was there when it made a container */
-		need.slot = req->publish.slot;
 		need.read_only = req->publish.read_only;
 	}
+	/* an engine may set the flags of the volume that was there when it made a container */
+	need.slot = is_stage ? ticket->slot : req->publish.slot;
 	/* a ticket that is present is checked; it may be missing only if the policy allows that */
 	if (reason != REASON_NONE || (h->agent->ticket_optional && ticket_is_absent(ticket)))
 		return reason;

@@ -73,8 +73,7 @@ static bool verify(const struct ticket *ticket, const uint8_t *key)
 	struct ticket_root root;
 
 	if (!find_root(ticket, &root) ||
-	    crypto_sign_verify_detached(ticket->signature, (const unsigned char *)&root, sizeof(root), key) !=
-		    0)
+	    crypto_sign_verify_detached(ticket->signature, (const void *)&root, sizeof(root), key) != 0)
 		return false;
 	verified[slot].ticket = *ticket;
 	memcpy(verified[slot].key, key, TICKET_KEY_SIZE);

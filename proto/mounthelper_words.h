@@ -216,8 +216,7 @@
 	  "disk or the file system stopped writes, see dmesg; stop all its allocations on this node, and "   \
 	  "repair it")                                                                                       \
 	X(REASON_TICKET_SLOT, "ticket-slot",                                                                 \
-	  "the ticket is for another volume of the allocation: install server and helper from releases "     \
-	  "that go together, else see the trail: no honest agent asks so")
+	  "the ticket is for another slot: is the server of an earlier version? else see the trail")
 
 /* Why a start ended before HELLO: enum, exit code, keyword on standard error, sentence for people. The
  * helper sends keyword, errno, detail and N; its parent makes the sentence of it. */
