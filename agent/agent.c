@@ -153,7 +153,7 @@ static void on_session_up(bool sends_statuses, void *userdata)
 	const struct receipt *receipt = NULL;
 	const char *server = rpc_client_server(agent->rpc);
 
-	/* also of a session that was restarted without a loss: each counts its calls from the start */
+	/* also those of a session that was restarted without a loss: their numbers are of that session */
 	controller_calls_drop(agent->controller_calls);
 	if (server)
 		(void)str_copy(agent->server, sizeof(agent->server), server);

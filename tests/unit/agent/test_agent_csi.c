@@ -1065,7 +1065,7 @@ static bool a_plugin_call_waits(struct world *w)
 	return fake_csi_waiting() == 1;
 }
 
-/* The server counts its calls from 1 in each session: the answer would be that of another volume. */
+/* Numbers of calls are of a session: the answer could be that of another volume. */
 CASE(a_session_that_is_restarted_sends_no_answer_of_the_former_one)
 {
 	w->fake.state->start = FAKE_START_EXIT;
