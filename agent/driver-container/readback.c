@@ -643,6 +643,36 @@ bool readback_annotations(const json_t *inspected, struct readback_fault *ret)
 	return true;
 }
 
+/* While podman made the container, another mount or a bare folder may have been at the source. */
+static bool compare_options(const struct wanted *wanted, const json_t *mounts, struct readback_fault *ret)
+{
+	char ordered[FLAGS_SIZE], found[FLAGS_SIZE];
+	unsigned int flags = 0;
+	const json_t *mount;
+	size_t i;
+
+	json_array_foreach (mounts, i, mount) {
+		const json_t *options = json_object_get(mount, "Options");
+
+		if (str_eq(text_at(mount, "Destination"), wanted->target))
+			flags = (json_is_true(json_object_get(mount, "RW")) ? 0U : READ_ONLY) |
+				(has_text(options, "nosuid") ? NO_SUID : 0U) |
+				(has_text(options, "nodev") ? NO_DEV : 0U) |
+				(has_text(options, "noexec") ? NO_EXEC : 0U);
+	}
+	return (wanted->place.flags & ~flags) == 0 ||
+	       differ(ret, "mount_flags", flags_text(wanted->place.flags, ordered), flags_text(flags, found));
+}
+
+bool readback_options(const struct readback *readback, const json_t *inspected, struct readback_fault *ret)
+{
+	for (size_t i = 0; i < readback->n; i++)
+		if (readback->mounts[i].is_volume &&
+		    !compare_options(&readback->mounts[i], json_object_get(inspected, "Mounts"), ret))
+			return false;
+	return true;
+}
+
 /* --- the kernel's account ----------------------------------------------------------------------------------
  */
 

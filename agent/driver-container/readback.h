@@ -67,6 +67,11 @@ bool readback_image_user(const struct readback *readback, const json_t *inspecte
  * @inspected podman's answer of GET /libpod/containers/NAME/json, before the first start */
 bool readback_annotations(const json_t *inspected, struct readback_fault *ret);
 
+/** Podman reads the flags of a mount's source when it makes the container, and sets them at each start: has
+ * each volume the flags of its publish there?
+ * @inspected likewise, before each start */
+bool readback_options(const struct readback *readback, const json_t *inspected, struct readback_fault *ret);
+
 /** @mountinfo_path of the container's first process, @host_path of the host */
 bool readback_mounts(struct readback *readback, const char *mountinfo_path, const char *host_path,
 		     struct readback_fault *ret);

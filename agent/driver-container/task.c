@@ -872,23 +872,24 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	return false;
 }
 
-static void on_annotations(enum status status, const struct error *err, const json_t *json, void *userdata)
+static void on_own_look(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
 
 	if (status != STATUS_OK)
 		op_fail(op, err);
-	else if (!readback_annotations(json, &op->fault))
+	else if ((!op->is_restart && !readback_annotations(json, &op->fault)) ||
+		 !readback_options(op->readback, json, &op->fault))
 		refuse_made(op);
 	else
 		ask_start(op);
 }
 
-/* Only podman takes annotations from the image, and only its own API shows them. */
-static void ask_first_start(struct op *op)
+/* Only podman's own API shows the annotations and the flags of mounts that podman has read. */
+static void look_and_start(struct op *op)
 {
 	if (is_podman(op))
-		ask(op, SHORT("GET"), on_annotations, "/libpod/containers/%s/json", op->name);
+		ask(op, SHORT("GET"), on_own_look, "/libpod/containers/%s/json", op->name);
 	else
 		ask_start(op);
 }
@@ -1013,7 +1014,7 @@ static void start_seen(struct op *op, struct container *container)
 	else if (op->has_waited)
 		fail_not_begun(op);
 	else
-		ask_first_start(op);
+		look_and_start(op);
 }
 
 static const struct op_kind start_kind = {.seen = start_seen, .is_exclusive = true};
@@ -1280,7 +1281,7 @@ static void begin_restart(struct op *op, const struct container *container)
 	}
 	op->before_ms = container->started_ms;
 	if (make_plugin_folder(op) && is_as_ordered(op, container))
-		ask_start(op);
+		look_and_start(op);
 }
 
 /* A restart never makes a container. */
@@ -1772,7 +1773,7 @@ static void network_seen(struct op *op, struct container *container)
 	} else if (is_own && !op->has_waited &&
 		   container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED) {
 		if (is_as_ordered(op, container))
-			ask_first_start(op);
+			look_and_start(op);
 	} else if (!container && !op->has_waited && op->taken.use != NONCE_DONE) {
 		ask_create(op, NULL);
 	} else if (!container && op->taken.use == NONCE_DONE) {

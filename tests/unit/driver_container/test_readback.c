@@ -136,6 +136,20 @@ static bool inspect(struct fixture *f, const char *text, struct readback_fault *
 	return is_same;
 }
 
+/* As podman's own API describes the container; /host is no volume. */
+static const char podman_text[] =
+	"{\"Mounts\":[{\"Destination\":\"/ro\",\"Options\":[\"rbind\","
+	"\"nosuid\",\"nodev\",\"noexec\"],\"RW\":false},{\"Destination\":\"/rw\",\"Options\":[\"rbind\","
+	"\"nodev\",\"nosuid\"],\"RW\":true},{\"Destination\":\"/host\",\"Options\":[],\"RW\":true}]}";
+
+static bool has_options(struct fixture *f, const char *text, struct readback_fault *fault)
+{
+	cleanup(json_decrefp) json_t *json = json_loads(text, 0, NULL);
+
+	assert_non_null(json);
+	return readback_options(f->readback, json, fault);
+}
+
 #define CASE(name) TEST_ON(name, struct fixture, f, begin, end)
 
 CASE(each_field_that_an_engine_describes_otherwise_is_found)
@@ -376,6 +390,31 @@ CASE(each_annotation_that_a_runtime_may_obey_is_found)
 		assert_non_null(json);
 		assert_msg(readback_annotations(json, &fault) == rows[i].is_right, "row %zu", i);
 		assert_true(rows[i].is_right || str_eq(fault.field, "annotations"));
+	}
+}
+
+/* Podman reads the flags of a source when it makes the container, and sets them at each start. */
+CASE(a_volume_whose_flags_podman_did_not_read_is_not_started)
+{
+	static const struct {
+		const char *old, *new, *found;
+	} rows[] = {
+		{"\"nosuid\"", "\"suid\"", "ro,nodev,noexec"},
+		{"\"nodev\"", "\"dev\"", "ro,nosuid,noexec"},
+		{"\"noexec\"", "\"exec\"", "ro,nosuid,nodev"},
+		{"\"RW\":false", "\"RW\":true", "rw,nosuid,nodev,noexec"},
+		{"\"/ro\"", "\"/other\"", "rw"},
+	};
+	struct readback_fault fault;
+
+	assert_true(has_options(f, podman_text, &fault));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *text = replaced(podman_text, rows[i].old, rows[i].new);
+
+		assert_msg(!has_options(f, text, &fault), "row %zu", i);
+		assert_string_equal(fault.field, "mount_flags");
+		assert_string_equal(fault.ordered, "ro,nosuid,nodev,noexec");
+		assert_string_equal(fault.found, rows[i].found);
 	}
 }
 

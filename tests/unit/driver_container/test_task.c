@@ -643,6 +643,17 @@ CASE(a_refused_container_is_removed_after_its_process_has_ended)
 	expect_trail(f, "removed=1");
 }
 
+/* The flags of its mounts are those that podman read when it made the container. */
+CASE(a_restart_of_podman_is_compared_with_its_own_description)
+{
+	start_well(f);
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	order_task(f, true);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "mount_flags is 'rw', not 'rw,nosuid,nodev'");
+	assert_null(strstr(model.asked, "/start"));
+}
+
 static void begin_running(void)
 {
 	begin_process();
