@@ -596,8 +596,7 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 }
 
 /* Has the allocation a claim on the volume that the server granted? A claim that only the node reports
- * holds the volume, but no controller may attach it, and it gets no ticket. One of several volumes gets no
- * ticket either: only the node knows their slots. */
+ * holds the volume, but no controller may attach it, and it gets no ticket. */
 static bool has_granted(const struct asked *asked, const struct alloc_entry *alloc)
 {
 	const struct claim_entry *entry;
@@ -607,8 +606,8 @@ static bool has_granted(const struct asked *asked, const struct alloc_entry *all
 		if (entry->claim.state > CLAIM_TAKEN || !str_eq(entry->claim.volume_id, asked->volume_id) ||
 		    !str_eq(entry->claim.namespace, asked->namespace))
 			continue;
-		if (entry->claim.adopted && (entry->claim.attach != ATTACH_NONE ||
-					     !entry->claim.storage_proven || asked->alloc->n_volumes > 1))
+		if (entry->claim.adopted &&
+		    (entry->claim.attach != ATTACH_NONE || !entry->claim.storage_proven))
 			return false;
 		has_granted = true;
 	}

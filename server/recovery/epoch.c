@@ -5,6 +5,7 @@
 
 #include "access/audit.h"
 #include "alloc/allocs.h"
+#include "alloc/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -903,16 +904,27 @@ static bool was_freed_before(const struct session *session, const struct claim *
 {
 	struct error err;
 
+	if (known) /* an older store, too */
+		return known->state > CLAIM_UNPUBLISHING;
 	if (is_forgotten_time(session))
 		return false;
-	return known ? known->state > CLAIM_UNPUBLISHING
-		     : session->is_reverted || chosen->is_own ||
-			       held_twice_admit(session->server, claim, &err) != STATUS_OK;
+	return session->is_reverted || chosen->is_own ||
+	       held_twice_admit(session->server, claim, &err) != STATUS_OK;
 }
 
-/* Stores the reported claim as it counts from now on. @known: its record; NULL: it is not stored. */
+/* Does the list of volumes that its node reports give @claim another slot than @ticket does? */
+static bool is_at_other_slot(struct server *server, const struct claim *claim,
+			     const ProtobufCBinaryData *ticket)
+{
+	return state_alloc_of(&server->state, claim) &&
+	       restore_proof_slot(ticket) != alloc_slot_of_claim(&server->state, claim);
+}
+
+/* Stores the reported claim as it counts from now on. @known: its record; NULL: it is not stored. @ticket
+ * that proves it, or NULL. */
 static enum status adopt(struct session *session, const struct claim *reported,
-			 const struct claim_entry *known, enum restore_storage storage, struct error *err)
+			 const struct claim_entry *known, enum restore_storage storage,
+			 const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
 	bool is_again = known && known->claim.adopted;
@@ -924,6 +936,8 @@ static enum status adopt(struct session *session, const struct claim *reported,
 	epoch_choose_volume(session, reported, storage, &chosen);
 	epoch_adopt(server, reported, chosen.volume, chosen.is_own || known, &claim);
 	set_storage(storage, known ? &known->claim : NULL, &claim);
+	if (ticket && is_at_other_slot(server, &claim, ticket))
+		claim.storage_proven = false; /* or a fresh ticket would name the slot of the node's choice */
 	claim.state = state_for(server, &claim);
 	if (was_freed_before(session, &claim, known ? &known->claim : NULL, &chosen)) {
 		claim.state = CLAIM_UNPUBLISHING;
@@ -959,7 +973,7 @@ static enum status take_known(struct session *session, struct claim_entry *known
 		epoch_refuse(session, err);
 		return STATUS_OK;
 	}
-	return adopt(session, &recorded, known, RESTORE_STORAGE_UNKNOWN, err);
+	return adopt(session, &recorded, known, RESTORE_STORAGE_UNKNOWN, NULL, err);
 }
 
 /* An allocation that was pending in the backup has the node to which its ticket was given since. Without a
@@ -1010,7 +1024,7 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 		return STATUS_OK;
 	}
 	return is_past ? epoch_take_past(session, reported, storage, err)
-		       : adopt(session, reported, NULL, storage, err);
+		       : adopt(session, reported, NULL, storage, is_proven ? ticket : NULL, err);
 }
 
 /* Finds the claim of the reported grant if it was adopted under another id. */

@@ -5,11 +5,13 @@
 #include "unit.h"
 
 #include "base/clock.h"
+#include "model/pb.h"
 #include "node/session.h"
 #include "recovery/restore_proof.h"
 #include "state/change.h"
 #include "state/keys.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <ticket.h>
 
@@ -143,28 +145,92 @@ CLUSTER_TEST(forgotten_work_gets_fresh_tickets_for_its_claims)
 	assert_string_equal(claim.id, held.id);
 }
 
-CLUSTER_TEST(forgotten_work_with_several_volumes_gets_no_ticket_for_a_slot_of_its_nodes_choice)
+static void run_first_and_db(struct fixture *f)
 {
-	struct volume_request swapped[2];
-	struct ticket ticket;
+	Holdfast__V1__VolumeRequest first =
+		V1(volume_request, .name = "first", .source = "first", .access_mode = f->access_mode);
+	Holdfast__V1__VolumeRequest second =
+		V1(volume_request, .name = "data", .source = "db", .access_mode = f->access_mode);
+	Holdfast__V1__VolumeRequest *volumes[] = {&first, &second};
+	Holdfast__V1__Allocation alloc = V1(allocation, .id = ALLOC_1, .name = "app", .node_id = "n1",
+					    .volumes = volumes, .n_volumes = ARRAY_SIZE(volumes));
+	Holdfast__V1__RunAllocationRequest run = V1(run_allocation_request, .allocation = &alloc);
+
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &run.base, NULL, NULL),
+		STATUS_OK);
+}
+
+/* Work with the volumes "first" and "db" began after the backup. n1 reports it with the given ones. */
+static enum status claim_after_report(struct fixture *f, size_t n, const char *const sources[],
+				      struct ticket *ret, struct error *err)
+{
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *granted = NULL, *fresh = NULL;
+	struct volume_request volumes[2];
+	struct backup backup = {0};
 	struct alloc alloc;
 	struct claim held;
-	struct error err;
+	enum status status;
 
-	forget_that_n1_has_it(f, &alloc, &held);
-	swapped[0] = swapped[1] = alloc.volumes[0];
-	(void)str_copy(swapped[0].name, sizeof(swapped[0].name), "other");
-	(void)str_copy(swapped[0].source, sizeof(swapped[0].source), "other");
-	alloc.volumes = swapped;
-	alloc.n_volumes = 2;
-	ticket = ticket_of(f, &held);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	assert_int_equal(register_disk(f, &f->operator, "first", "wwn-0x2", NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	run_first_and_db(f);
+	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &granted, err), *err);
+	memcpy(ret, granted->ticket.data, sizeof(*ret));
+	assert_int_equal(ret->slot, 1);
+	assert_succeeds(claim_from_pb(granted->claim, &held, err), *err);
+	held.state = CLAIM_TAKEN;
+	alloc = alloc_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	for (size_t i = 0; i < n; i++)
+		volumes[i] = alloc.volumes[str_eq(sources[i], "db")];
+	alloc.volumes = volumes;
+	alloc.n_volumes = (uint32_t)n;
+	alloc.client_status = CLIENT_RUNNING;
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
 	report(f, &f->n2, 1, NULL, NULL, false);
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	report_with(&f->n1, 1, &alloc, &held, ret, false);
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	assert_int_equal(db(f)->n_live, 1);
-	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_FAILED_PRECONDITION, err,
+	status = fake_node_claim(&f->n1, "db", ALLOC_1, &fresh, err);
+	if (status == STATUS_OK)
+		memcpy(ret, fresh->ticket.data, sizeof(*ret));
+	return status;
+}
+
+CLUSTER_TEST(forgotten_work_with_several_volumes_gets_tickets_for_their_slots)
+{
+	static const char *const sources[] = {"first", "db"};
+	struct ticket ticket;
+	struct error err;
+
+	assert_succeeds(claim_after_report(f, 2, sources, &ticket, &err), err);
+	assert_int_equal(ticket.slot, 1);
+}
+
+CLUSTER_TEST(forgotten_work_whose_node_swaps_its_volumes_gets_no_ticket)
+{
+	static const char *const sources[] = {"db", "first"};
+	struct ticket ticket;
+	struct error err;
+
+	assert_error(claim_after_report(f, 2, sources, &ticket, &err), STATUS_FAILED_PRECONDITION, err,
+		     "only its node knows it");
+}
+
+CLUSTER_TEST(forgotten_work_whose_node_leaves_a_volume_out_gets_no_ticket)
+{
+	static const char *const sources[] = {"db"};
+	struct ticket ticket;
+	struct error err;
+
+	assert_error(claim_after_report(f, 1, sources, &ticket, &err), STATUS_FAILED_PRECONDITION, err,
 		     "only its node knows it");
 }
 

@@ -122,6 +122,29 @@ CLUSTER_TEST(a_freed_claim_of_collected_work_is_not_held_again)
 	expect_ordered_away(f, held.id, "only its node knows it");
 }
 
+/* A store that goes back has freed the claim before. */
+CLUSTER_TEST(a_claim_that_the_backup_has_as_freed_is_not_granted_again)
+{
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	end_the_work(f, &alloc, &held, &ticket);
+	collect(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+	alloc.client_status = CLIENT_RUNNING;
+	alloc.desired_status = DESIRED_RUN;
+	held.state = CLAIM_TAKEN;
+	report_that_n1_has_it(f, &alloc, &held);
+	assert_int_equal(state_claim(&f->server->state, held.id)->claim.state, CLAIM_UNPUBLISHING);
+	assert_error(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_FAILED_PRECONDITION, err,
+		     "only its node knows it");
+}
+
 enum { PAID_CLAIMS = 200 };
 
 /* Returns for how long the node has paid. @ticket comes with each of many claims, and may be NULL. */
