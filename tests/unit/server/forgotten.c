@@ -58,15 +58,26 @@ enum status tenant_asks(struct fixture *f, const char *secret, const char *metho
 	return caller_call(&tenant, method, request, NULL, err);
 }
 
-void report_forgotten(struct fixture *f, struct alloc *alloc, struct claim *held, const struct ticket *ticket)
+void report_n1(struct fixture *f, const struct alloc *alloc, const struct claim *held,
+	       const struct ticket *ticket)
 {
-	uint64_t epoch = state_epoch(&f->server->state);
-
 	connect_node(&f->n1, "n1");
-	report_with(&f->n1, epoch, alloc, held, ticket, false);
+	report_with(&f->n1, state_epoch(&f->server->state), alloc, held, ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+}
+
+void report_nothing(struct fixture *f)
+{
 	connect_node(&f->n2, "n2");
-	report(f, &f->n2, epoch, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	report(f, &f->n2, state_epoch(&f->server->state), NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+}
+
+void report_forgotten(struct fixture *f, const struct alloc *alloc, const struct claim *held,
+		      const struct ticket *ticket)
+{
+	report_n1(f, alloc, held, ticket);
+	report_nothing(f);
 	assert_non_null(state_claim(&f->server->state, held->id));
 }
 
@@ -97,37 +108,78 @@ void forget_csi(struct fixture *f, struct alloc *alloc, struct claim *held, stru
 	run_csi(f);
 }
 
-enum status register_other(struct fixture *f, const char *external_id, struct error *err)
+void believe_csi(struct fixture *f, struct alloc *alloc, struct claim *held)
+{
+	struct ticket ticket;
+
+	forget_csi(f, alloc, held, &ticket);
+	restart_with(f, make_another_key);
+	run_csi(f);
+	report_forgotten(f, alloc, held, &ticket);
+}
+
+static enum status ask(struct fixture *f, const char *method, const char *namespace, const char *id,
+		       const char *external_id, const char *zone, struct error *err)
 {
 	cleanup(caller_release) struct caller_client caller;
 	char request[512];
 
 	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
 	(void)str_format(request, sizeof(request),
-			 "{\"volume\":{\"id\":\"other\",\"namespace\":\"blue\",\"type\":\"CSI\","
-			 "\"pluginId\":\"" CSI_PLUGIN "\",\"externalId\":\"%s\","
+			 "{\"volume\":{\"id\":\"%s\",\"namespace\":\"%s\",\"type\":\"CSI\",\"pluginId\":"
+			 "\"" CSI_PLUGIN "\",\"externalId\":\"%s\",%s%s%s"
 			 "\"requestedCapabilities\":[" MODE "]}}",
-			 external_id);
-	return caller_call(&caller, "Volumes.Register", request, NULL, err);
+			 id, namespace, external_id, zone ? "\"context\":{\"zone\":\"" : "", zone ? zone : "",
+			 zone ? "\"}," : "");
+	return caller_call(&caller, method, request, NULL, err);
+}
+
+enum status ask_csi(struct fixture *f, const char *method, const char *id, const char *external_id,
+		    struct error *err)
+{
+	return ask(f, method, "default", id, external_id, NULL, err);
+}
+
+enum status register_zone(struct fixture *f, const char *id, const char *external_id, const char *zone,
+			  struct error *err)
+{
+	return ask(f, "Volumes.Register", "default", id, external_id, zone, err);
+}
+
+enum status register_other(struct fixture *f, const char *external_id, struct error *err)
+{
+	return ask(f, "Volumes.Register", "blue", "other", external_id, NULL, err);
+}
+
+void store_volume(struct fixture *f, const struct volume *volume)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	change_put_volume(&change, volume);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+}
+
+void store_claim(struct fixture *f, const struct claim *claim)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	change_put_claim(&change, claim);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
 }
 
 void store_old_db(struct fixture *f)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct volume old =
 		ROW(.namespace = "default", .id = "db", .type = VOLUME_CSI, .plugin_id = CSI_PLUGIN,
 		    .external_id = "vol-old", .capabilities = {{SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM}},
 		    .n_capabilities = 1, .create_time_ms = 1, .modify_time_ms = 1);
 
-	change_put_volume(&change, &old);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_volume(f, &old);
 }
 
 void grant_since(struct fixture *f)
 {
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
 	take_claim(f, &f->n2, "db", ALLOC_2);
 }
@@ -152,35 +204,6 @@ void store_zone(struct fixture *f, const char *id, const char *zone, bool is_mad
 	change_put_record(&change, key, &detail.base);
 	change_put_volume(&change, &volume);
 	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
-}
-
-enum status register_zone(struct fixture *f, const char *id, const char *external_id, const char *zone,
-			  struct error *err)
-{
-	cleanup(caller_release) struct caller_client caller;
-	char request[512];
-
-	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
-	(void)str_format(request, sizeof(request),
-			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
-			 "\",\"externalId\":\"%s\",\"context\":{\"zone\":\"%s\"},"
-			 "\"requestedCapabilities\":[" MODE "]}}",
-			 id, external_id, zone);
-	return caller_call(&caller, "Volumes.Register", request, NULL, err);
-}
-
-enum status ask_csi(struct fixture *f, const char *method, const char *id, const char *external_id,
-		    struct error *err)
-{
-	cleanup(caller_release) struct caller_client caller;
-	char request[512];
-
-	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
-	(void)str_format(request, sizeof(request),
-			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
-			 "\",\"externalId\":\"%s\",\"requestedCapabilities\":[" MODE "]}}",
-			 id, external_id);
-	return caller_call(&caller, method, request, NULL, err);
 }
 
 void report_freed(struct fixture *f, struct claim *freed)

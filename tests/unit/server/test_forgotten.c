@@ -69,9 +69,7 @@ CLUSTER_TEST(a_report_moves_no_name_from_a_context_that_was_granted_since)
 
 	forget_zone(f, &alloc, &held, &ticket);
 	grant_since(f);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	db = state_volume(&f->server->state, "default", "db");
 	assert_false(volume_is_placeholder(&db->volume));
 	claim = claim_of(f, ALLOC_1);
@@ -310,12 +308,10 @@ CLUSTER_TEST(a_claim_on_the_storage_that_a_volume_had_before_is_detached_by_itse
 /* A second name of the storage that db has in the backup. */
 static void store_second_name(struct fixture *f)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume second = state_volume(&f->server->state, "default", "db")->volume;
 
 	(void)str_copy(second.id, sizeof(second.id), "second");
-	change_put_volume(&change, &second);
-	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	store_volume(f, &second);
 }
 
 CLUSTER_TEST(a_claim_on_a_storage_of_two_names_counts_for_both_after_a_younger_ticket)
@@ -377,7 +373,6 @@ CLUSTER_TEST(a_report_of_a_past_claim_moves_no_name_from_a_claim_that_was_grante
 /* It may be of a storage that the volume had before. */
 CLUSTER_TEST(an_old_ticket_changes_no_registration)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume old;
 	struct ticket ticket;
 	struct alloc alloc;
@@ -386,8 +381,7 @@ CLUSTER_TEST(an_old_ticket_changes_no_registration)
 	forget_that_db_is_new(f, &alloc, &held, &ticket);
 	old = state_volume(&f->server->state, "default", "db")->volume;
 	old.newer_from = held.generation + 1;
-	change_put_volume(&change, &old);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_volume(f, &old);
 	report_forgotten(f, &alloc, &held, &ticket);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-old");
 	assert_false(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
@@ -405,9 +399,7 @@ CLUSTER_TEST(a_creation_waits_for_the_reports_of_all_nodes)
 	forget_that_db_is_new_in(f, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING, &alloc, &held, &ticket);
 	f->n2.csi.can_create_delete = true;
 	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD, 1, 0);
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	unit_clock_advance(600 * USEC_PER_SEC);
 	settle(f);
 	assert_int_equal(f->n2.n_held, 0);
@@ -507,9 +499,7 @@ CLUSTER_TEST(a_report_replaces_no_volume_that_its_provider_works_on)
 	assert_int_equal(f->n1.closed_status, STATUS_UNAVAILABLE);
 	assert_false(has_reported(f, "n1"));
 	state_volume(&f->server->state, "default", "db")->is_asked = false;
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "vol-db");
 }
 
@@ -608,7 +598,6 @@ CLUSTER_TEST(a_device_whose_id_its_node_hides_is_not_taken_as_detached)
 /* db is registered with another plugin, and n1 has an older ticket. */
 CLUSTER_TEST(a_plugin_gets_no_secrets_of_another_plugins_volume)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume db = ROW(.namespace = "default", .id = "db", .type = VOLUME_CSI, .plugin_id = "xyz",
 			       .external_id = "vol-xyz", .newer_from = 100,
 			       .capabilities = {{SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM}},
@@ -618,8 +607,7 @@ CLUSTER_TEST(a_plugin_gets_no_secrets_of_another_plugins_volume)
 	struct claim held;
 
 	forget_csi(f, &alloc, &held, &ticket);
-	change_put_volume(&change, &db);
-	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	store_volume(f, &db);
 	store_secret_of_db(f);
 	report_forgotten(f, &alloc, &held, &ticket);
 	assert_string_equal(f->plugin.last_secret, "hunter2"); /* of the attach, before the restore */
@@ -743,9 +731,7 @@ CLUSTER_TEST(a_claim_that_a_node_reports_outlives_a_creation_that_its_provider_r
 
 	forget_csi(f, &alloc, &held, &ticket);
 	f->n2.csi.can_create_delete = true;
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
 	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_HOLD, 1, 0);
 	assert_ok(rpc_client_call(f->operator.client, &holdfast__v1__volumes__descriptor, "Create",
@@ -753,9 +739,7 @@ CLUSTER_TEST(a_claim_that_a_node_reports_outlives_a_creation_that_its_provider_r
 	UNTIL(f, f->n2.n_held == 1);
 	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE, MODEL_FAIL, 9,
 			   STATUS_ALREADY_EXISTS);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	f->n2.held[0]->code = STATUS_ALREADY_EXISTS;
 	fake_node_answer(&f->n2);
 	UNTIL(f, status != STATUS_N);
@@ -773,14 +757,11 @@ CLUSTER_TEST(a_claim_that_a_node_reports_outlives_a_creation_that_its_provider_r
 /* Tickets prove nothing: the node's word keeps others from registering the same, and names nothing. */
 CLUSTER_TEST(a_believed_mount_delays_a_registration_of_its_storage)
 {
-	struct ticket ticket;
 	struct alloc alloc;
 	struct claim held;
 	struct error err;
 
-	forget_csi(f, &alloc, &held, &ticket);
-	restart_with(f, make_another_key);
-	report_forgotten(f, &alloc, &held, &ticket);
+	believe_csi(f, &alloc, &held);
 	assert_string_equal(state_volume(&f->server->state, "default", "db")->volume.external_id, "");
 	assert_error(register_other(f, "vol-db", &err), STATUS_FAILED_PRECONDITION, err,
 		     "may be this storage");
@@ -788,31 +769,24 @@ CLUSTER_TEST(a_believed_mount_delays_a_registration_of_its_storage)
 
 CLUSTER_TEST(a_believed_mount_holds_its_storage_under_each_name)
 {
-	struct ticket ticket;
 	struct alloc alloc;
 	struct claim held;
 
 	store_zone(f, "also", "z1", false);
 	deregister(f, "db");
-	forget_csi(f, &alloc, &held, &ticket);
-	restart_with(f, make_another_key);
-	report_forgotten(f, &alloc, &held, &ticket);
+	believe_csi(f, &alloc, &held);
 	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "also")), 1);
 }
 
 /* As a_believed_mount_holds_its_storage_under_each_name, but the backup has db as another storage. */
 CLUSTER_TEST(a_believed_mount_holds_its_storage_also_if_its_name_had_another)
 {
-	struct ticket ticket;
 	struct alloc alloc;
 	struct claim held;
 	struct error err = {.msg = ""};
 
 	store_zone(f, "also", "z1", false); /* and db as vol-old */
-	forget_csi(f, &alloc, &held, &ticket);
-	restart_with(f, make_another_key);
-	run_csi(f);
-	report_forgotten(f, &alloc, &held, &ticket);
+	believe_csi(f, &alloc, &held);
 	f->source = "also";
 	assert_true(run_alloc(f, ALLOC_2, "n2", &err) != STATUS_OK ||
 		    fake_node_claim(&f->n2, "also", ALLOC_2, NULL, &err) != STATUS_OK);
@@ -981,9 +955,7 @@ CLUSTER_TEST(a_report_moves_no_name_from_a_disk_that_was_granted_since)
 
 	forget_second_disk(f, false, &alloc, &held, &ticket);
 	grant_since(f);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_false(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
 	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_ALREADY_EXISTS, err,
 		     "volume db");
@@ -1001,9 +973,7 @@ CLUSTER_TEST(a_claim_of_the_backup_names_the_disk_that_its_volume_had)
 	struct error err;
 
 	forget_second_disk(f, true, &alloc, &held, &ticket);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_true(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 	assert_error(register_disk(f, &f->operator, "other", "wwn-0x1", &err), STATUS_FAILED_PRECONDITION,
@@ -1017,7 +987,6 @@ CLUSTER_TEST(a_claim_of_the_backup_names_the_disk_that_its_volume_had)
 /* Earlier versions did so. */
 CLUSTER_TEST(a_claim_that_names_no_disk_keeps_its_volumes_name)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct ticket ticket;
 	struct alloc alloc;
 	struct claim held, old;
@@ -1025,11 +994,8 @@ CLUSTER_TEST(a_claim_that_names_no_disk_keeps_its_volumes_name)
 	forget_second_disk(f, true, &alloc, &held, &ticket);
 	old = claim_of(f, ALLOC_2);
 	(void)str_copy(old.external_id, sizeof(old.external_id), "db");
-	change_put_claim(&change, &old);
-	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	store_claim(f, &old);
+	report_n1(f, &alloc, &held, &ticket);
 	assert_false(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
 }
 

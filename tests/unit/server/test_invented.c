@@ -202,9 +202,7 @@ CLUSTER_TEST(a_claim_of_a_rotated_key_is_kept_after_an_older_backup)
 	ticket = ticket_of(f, &held);
 	restore(f, &backup, 1);
 	f->n1.ticket_keys = (ProtobufCBinaryData){.len = sizeof(ids), .data = ids};
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_non_null(state_claim(&f->server->state, held.id));
 }
 
@@ -230,9 +228,7 @@ CLUSTER_TEST(a_node_that_a_mark_counts_as_missing_is_believed)
 	restore(f, &backup, 1);
 	f->n1.shows = mark;
 	f->n1.ticket_keys = (ProtobufCBinaryData){.len = sizeof(ids), .data = ids};
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_non_null(state_claim(&f->server->state, held.id));
 }
 
@@ -281,14 +277,12 @@ CLUSTER_TEST(a_purged_node_is_not_believed_when_it_comes_back)
 /* A volume of another namespace, which the tenant of default may not touch. */
 static void store_secret_volume(struct fixture *f)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct volume volume = ROW(.namespace = "blue", .id = "secret", .type = VOLUME_CSI,
 					 .plugin_id = CSI_PLUGIN, .external_id = "vol-secret",
 					 .capabilities = {{SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM}},
 					 .n_capabilities = 1, .create_time_ms = 1, .modify_time_ms = 1);
 
-	change_put_volume(&change, &volume);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_volume(f, &volume);
 }
 
 /* n1 has run an allocation with volume x, which was freed and deregistered. @ret its claim, to lie with */
@@ -535,7 +529,6 @@ TEST_ON(a_node_chooses_no_mode_in_which_its_forgotten_claim_is_attached, struct 
 	setup_read_only_db, teardown)
 {
 	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
 	struct backup backup = {0};
 	struct ticket ticket;
@@ -545,8 +538,7 @@ TEST_ON(a_node_chooses_no_mode_in_which_its_forgotten_claim_is_attached, struct 
 
 	volume.capabilities[volume.n_capabilities] = volume.capabilities[0];
 	volume.capabilities[volume.n_capabilities++].access_mode = MULTI_NODE_MULTI_WRITER;
-	change_put_volume(&change, &volume);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_volume(f, &volume);
 	run_idle(f->event);
 	take_backup(f, &backup);
 	connect_csi(f);
@@ -756,7 +748,6 @@ CLUSTER_TEST(a_claim_that_a_node_invents_gets_no_secrets_with_an_expansion)
 		    .namespace = "default", .volume_id = "db", .plugin_id = CSI_PLUGIN, .id = UNKNOWN,
 		    .allocation_id = INVENTED, .node_id = "n1", .boot_id = BOOT_1);
 	uint8_t no_such_key[TICKET_KEY_ID_SIZE] = {1, 2, 3, 4};
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct backup backup = {0};
 	struct claim proven;
 
@@ -767,15 +758,12 @@ CLUSTER_TEST(a_claim_that_a_node_invents_gets_no_secrets_with_an_expansion)
 	f->n1.ticket_keys = (ProtobufCBinaryData){.len = sizeof(no_such_key), .data = no_such_key};
 	f->n1.plugin = &f->plugin;
 	f->n1.csi = (struct fake_csi){.has_node = true, .can_expand = true};
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &claim, NULL, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &claim, NULL);
 	settle(f);
 	assert_int_equal(f->plugin.calls[NODE_EXPAND], 0);
 	proven = state_claim(&f->server->state, UNKNOWN)->claim;
 	proven.storage_proven = true; /* as by a ticket: its allocation is still the node's own */
-	change_put_claim(&change, &proven);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_claim(f, &proven);
 	UNTIL(f, f->plugin.calls[NODE_EXPAND] == 1);
 	assert_string_equal(f->plugin.last_node_secret, "");
 }
@@ -791,9 +779,7 @@ CLUSTER_TEST(an_expansion_is_done_on_no_mount_of_another_storage)
 	forget_csi(f, &alloc, &held, &ticket);
 	grant_since(f);
 	f->n1.csi.can_expand = true;
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	fake_node_send_fingerprint(&f->n1);
 	settle(f);
 	assert_true(state_claim(&f->server->state, held.id)->is_unmatched);

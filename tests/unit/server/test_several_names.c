@@ -14,17 +14,6 @@
 #include "state/storage_index.h"
 #include "ticket/ticket.h"
 
-static void register_part(struct fixture *f, const char *id, const char *context)
-{
-	char request[512];
-
-	(void)str_format(request, sizeof(request),
-			 "{\"volume\":{\"id\":\"%s\",\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN
-			 "\",\"externalId\":\"vol-db\",%s\"requestedCapabilities\":[" MODE "]}}",
-			 id, context);
-	operator_does(f, "Volumes.Register", request);
-}
-
 /* --- two namespaces, one id at the provider --- */
 
 #define POLICY_OF_BLUE                                                                             \
@@ -221,7 +210,6 @@ TEST_ON(a_tenant_is_shown_no_claim_of_another_namespace, struct fixture, f, setu
 /* Claim INVENTED of blue is on n2. */
 static void put_claim_of_blue(struct fixture *f, const struct claim *like)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim claim = *like;
 
 	(void)str_copy(claim.id, sizeof(claim.id), INVENTED);
@@ -231,14 +219,12 @@ static void put_claim_of_blue(struct fixture *f, const struct claim *like)
 	(void)str_copy(claim.node_id, sizeof(claim.node_id), "n2");
 	claim.external_node_id[0] = '\0';
 	claim.adopted = true;
-	change_put_claim(&change, &claim);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_claim(f, &claim);
 	settle(f);
 }
 
 TEST_ON(a_volume_held_twice_names_no_holder_of_another_namespace, struct fixture, f, setup_acl, teardown)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim held = restore_under_another_name(f);
 	struct claim freed = state_claim(&f->server->state, held.id)->claim;
 	struct volume_entry *other = state_volume(&f->server->state, "blue", "other");
@@ -249,8 +235,7 @@ TEST_ON(a_volume_held_twice_names_no_holder_of_another_namespace, struct fixture
 		     STATUS_UNAVAILABLE, err, "node n1 for a volume of another namespace");
 	expect_no_ids(err.msg, &held);
 	freed.was_freed = true;
-	change_put_claim(&change, &freed);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_claim(f, &freed);
 	assert_error(held_twice_check(other, &err), STATUS_UNAVAILABLE, err,
 		     "node n1 has it mounted for a volume of another namespace");
 	expect_no_ids(err.msg, &held);
@@ -323,7 +308,6 @@ TEST_ON(a_member_that_waits_names_no_claim_of_another_namespace, struct fixture,
 	const struct claim like = ROW(.boot_id = BOOT_1, .plugin_id = PLUGIN_NATIVE, .state = CLAIM_TAKEN,
 				      .mode = CLAIM_WRITE, .access_mode = SINGLE_NODE_WRITER,
 				      .attachment_mode = ATTACHMENT_FILE_SYSTEM, .generation = 1);
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_pb Holdfast__V1__PlanJobResponse *plan = NULL;
 	Holdfast__V1__PlanJobRequest request = HOLDFAST__V1__PLAN_JOB_REQUEST__INIT;
 	ProtobufCMessage *message = NULL;
@@ -337,8 +321,7 @@ TEST_ON(a_member_that_waits_names_no_claim_of_another_namespace, struct fixture,
 	volume = state_volume(&f->server->state, "default", "db")->volume;
 	(void)str_copy(volume.namespace, sizeof(volume.namespace), "blue");
 	(void)str_copy(volume.id, sizeof(volume.id), "other");
-	change_put_volume(&change, &volume);
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	store_volume(f, &volume);
 	put_claim_of_blue(f, &like);
 	s.alloc.mount_timeout_ms = 5000; /* another content */
 	request.job = &s.job;
@@ -465,9 +448,7 @@ CLUSTER_TEST(a_volume_with_a_reported_claim_may_be_shared)
 	ticket = ticket_of(f, &held);
 	alloc = alloc_of(f, ALLOC_1);
 	restore(f, &backup, 1);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_true(claim_of(f, ALLOC_1).adopted);
 	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
 	assert_succeeds(caller_call(&caller, "Volumes.Register",
@@ -483,12 +464,10 @@ CLUSTER_TEST(a_volume_with_a_reported_claim_may_be_shared)
 
 static void let_many_write(struct fixture *f, const char *id)
 {
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume = state_volume(&f->server->state, "default", id)->volume;
 
 	volume.capabilities[0].access_mode = MULTI_NODE_MULTI_WRITER;
-	change_put_volume(&change, &volume);
-	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	store_volume(f, &volume);
 }
 
 static enum status fence_off(struct fixture *f, const char *id, struct error *err)
@@ -626,9 +605,7 @@ CLUSTER_TEST(an_attestation_is_not_about_storage_that_its_name_gets_later)
 	connect_both(f);
 	take_backup(f, &backup);
 	restore(f, &backup, 1);
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
 	deregister(f, "db");
 	assert_ok(register_disk(f, &f->operator, "db", "wwn-0x2", NULL));
@@ -658,18 +635,14 @@ CLUSTER_TEST(an_attestation_about_one_disk_makes_no_second_writer_on_another)
 	volume = state_volume(&f->server->state, "default", "more")->volume;
 	restore(f, &backup, 1);
 	assert_ok(ticket_issue(f->server->issuer, &held, &volume, 1, &ticket, NULL));
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	f->source = "db";
 	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
 	deregister(f, "db");
 	assert_ok(register_disk(f, &f->operator, "db", "wwn-0x2", NULL));
 	assert_ok(run_alloc(f, ALLOC_2, "n2", NULL));
 	(void)fake_node_claim(&f->n2, "db", ALLOC_2, NULL, &err);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "db")), 1);
 }
 
@@ -680,14 +653,14 @@ CLUSTER_TEST(a_freed_claim_that_comes_back_holds_its_own_storage)
 	struct error err;
 
 	connect_csi(f);
-	register_part(f, "db", "");
+	assert_ok(ask_csi(f, "Volumes.Register", "db", "vol-db", &err));
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	held = claim_of(f, ALLOC_1);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	settle(f);
-	register_part(f, "db", "\"context\":{\"zone\":\"z1\"},");
-	register_part(f, "also", "\"context\":{\"zone\":\"z2\"},");
+	assert_ok(register_zone(f, "db", "vol-db", "z1", &err));
+	assert_ok(register_zone(f, "also", "vol-db", "z2", &err));
 	report_freed(f, &held);
 	assert_false(f->n1.last_release_has_ticket);
 	f->source = "also";
@@ -702,15 +675,15 @@ CLUSTER_TEST(nothing_is_granted_by_another_name_beside_a_freed_claim_that_came_b
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	connect_csi(f);
-	register_part(f, "db", "");
+	assert_ok(ask_csi(f, "Volumes.Register", "db", "vol-db", &err));
 	let_many_write(f, "db");
 	take_claim(f, &f->n1, "db", ALLOC_1);
 	held = claim_of(f, ALLOC_1);
 	release_claim(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	settle(f);
-	register_part(f, "db", "\"context\":{\"zone\":\"z1\"},");
-	register_part(f, "also", "\"context\":{\"zone\":\"z2\"},");
+	assert_ok(register_zone(f, "db", "vol-db", "z1", &err));
+	assert_ok(register_zone(f, "also", "vol-db", "z2", &err));
 	let_many_write(f, "db");
 	let_many_write(f, "also");
 	report_freed(f, &held);
@@ -739,7 +712,6 @@ CLUSTER_TEST(the_mount_of_a_forgotten_share_keeps_no_other_share)
 CLUSTER_TEST(an_attestation_is_not_about_a_context_that_its_name_gets_later)
 {
 	struct backup backup = {0};
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct error err = {.msg = ""};
 	struct volume volume;
 
@@ -747,14 +719,11 @@ CLUSTER_TEST(an_attestation_is_not_about_a_context_that_its_name_gets_later)
 	store_zone(f, "db", "z0", false);
 	volume = state_volume(&f->server->state, "default", "db")->volume;
 	(void)str_copy(volume.name, sizeof(volume.name), "db");
-	change_put_volume(&change, &volume);
-	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	store_volume(f, &volume);
 	take_backup(f, &backup);
 	restore(f, &backup, 1);
 	run_csi(f);
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));
 	assert_succeeds(register_zone(f, "db", "vol-db", "z1", &err), err);
 	assert_ok(run_alloc(f, ALLOC_2, "n2", NULL));
@@ -771,15 +740,11 @@ CLUSTER_TEST(a_storage_that_is_held_twice_by_two_names_is_an_alarm)
 	store_zone(f, "more", "z1", false);
 	deregister(f, "db");
 	forget_csi(f, &alloc, &held, &ticket);
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	assert_ok(attest(f, "n1", "more", "it is off", 0, false, NULL, NULL));
 	f->source = "more";
 	take_claim(f, &f->n2, "more", ALLOC_2);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "more")), 2);
 	assert_int_equal(f->server->state.n_volumes_held_twice, 2); /* holdfast_volumes_held_twice */
 	restart(f);
@@ -953,15 +918,10 @@ CLUSTER_TEST(a_fence_looks_at_a_bounded_number_of_claims)
 /* db was share z0 in the backup, and became z1 in place; the tickets prove nothing. n1 has z1 mounted. */
 static void believe_another_context(struct fixture *f, struct alloc *alloc, struct claim *held)
 {
-	struct ticket ticket;
-
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	store_zone(f, "db", "z0", false);
 	let_many_write(f, "db");
-	forget_csi(f, alloc, held, &ticket);
-	restart_with(f, make_another_key);
-	run_csi(f);
-	report_forgotten(f, alloc, held, &ticket);
+	believe_csi(f, alloc, held);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
@@ -1006,15 +966,11 @@ CLUSTER_TEST(storage_that_a_believed_mount_holds_too_is_an_alarm)
 	forget_csi(f, &alloc, &held, &ticket);
 	restart_with(f, make_another_key);
 	run_csi(f);
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, state_epoch(&f->server->state), NULL, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_nothing(f);
 	assert_ok(attest(f, "n1", "more", "it is off", 0, false, NULL, NULL));
 	f->source = "more";
 	take_claim(f, &f->n2, "more", ALLOC_2);
-	connect_node(&f->n1, "n1");
-	report_with(&f->n1, state_epoch(&f->server->state), &alloc, &held, &ticket, false);
-	UNTIL(f, has_reported(f, "n1"));
+	report_n1(f, &alloc, &held, &ticket);
 	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "more")), 2);
 	assert_true(f->server->state.n_volumes_held_twice > 0);
 }
@@ -1022,7 +978,6 @@ CLUSTER_TEST(storage_that_a_believed_mount_holds_too_is_an_alarm)
 /* n1 has vol-db by also, and by the forgotten name db; tickets prove nothing. */
 CLUSTER_TEST(a_fence_takes_no_device_of_a_believed_mount)
 {
-	struct ticket ticket;
 	struct alloc alloc;
 	struct claim held;
 	struct error err = {.msg = ""};
@@ -1032,10 +987,7 @@ CLUSTER_TEST(a_fence_takes_no_device_of_a_believed_mount)
 	store_zone(f, "also", "z1", false);
 	let_many_write(f, "also");
 	deregister(f, "db");
-	forget_csi(f, &alloc, &held, &ticket);
-	restart_with(f, make_another_key);
-	run_csi(f);
-	report_forgotten(f, &alloc, &held, &ticket);
+	believe_csi(f, &alloc, &held);
 	take_claim(f, &f->n1, "also", ALLOC_3);
 	assert_int_equal(storage_n_live(state_volume(&f->server->state, "default", "also")), 2);
 	n = f->plugin.calls[DETACH];
@@ -1051,16 +1003,12 @@ CLUSTER_TEST(a_fence_takes_no_device_of_a_believed_mount)
 /* Its operator allows no attestation for the plugin of what n1 has by the name of a disk. */
 CLUSTER_TEST(no_attestation_frees_a_claim_of_a_forbidden_plugin)
 {
-	struct ticket ticket;
 	struct alloc alloc;
 	struct claim held;
 	struct error err = {.msg = ""};
 
 	assert_ok(register_volume(f, &f->operator, NULL));
-	forget_csi(f, &alloc, &held, &ticket);
-	restart_with(f, make_another_key);
-	run_csi(f);
-	report_forgotten(f, &alloc, &held, &ticket);
+	believe_csi(f, &alloc, &held);
 	assert_string_equal(claim_of(f, ALLOC_1).plugin_id, CSI_PLUGIN);
 	(void)str_copy(f->server->config.attest_forbidden[0], sizeof(f->server->config.attest_forbidden[0]),
 		       CSI_PLUGIN);
@@ -1075,7 +1023,6 @@ CLUSTER_TEST(a_stored_volume_loses_no_pair_of_rivals)
 	struct claim_entry *own =
 		put_holder(f, "db1", "vol-1", "n1", SINGLE_NODE_MULTI_WRITER, CLAIM_WRITE, true);
 	struct claim_entry *others[3];
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume;
 
 	held_twice_pair(own);
@@ -1086,8 +1033,7 @@ CLUSTER_TEST(a_stored_volume_loses_no_pair_of_rivals)
 	assert_int_equal(own->n_rivals, 3);
 	assert_int_equal(f->server->state.n_volumes_held_twice, 2);
 	volume = own->volume->volume;
-	change_put_volume(&change, &volume); /* an operator changes its name */
-	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	store_volume(f, &volume); /* an operator changes its name */
 	settle(f);
 	for (int i = 0; i < 2; i++) {
 		struct claim freed = others[i]->claim;
@@ -1187,15 +1133,13 @@ CLUSTER_TEST(the_context_of_other_storage_makes_no_claim_another_part)
 {
 	struct claim_entry *one = put_share(f, "db1", "n1", "z1");
 	struct claim_entry *other = put_share(f, "also1", "n2", "z1");
-	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume;
 	struct error err = {.msg = ""};
 
 	register_again(f, one, "z9");
 	volume = one->volume->volume;
 	(void)str_copy(volume.external_id, sizeof(volume.external_id), "vol-2");
-	change_put_volume(&change, &volume);
-	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	store_volume(f, &volume);
 	register_again(f, other, "z1");
 	settle(f);
 	assert_true(one->is_unmatched && !other->is_unmatched);
