@@ -228,9 +228,8 @@ static enum status make_ticket(struct server *server, const struct claim_entry *
 {
 	int64_t not_after_ms = clock_realtime_ms() + (int64_t)(server->config.ticket_ttl_us / USEC_PER_MSEC);
 
-	TRY(ticket_make(server->issuer, &entry->claim, &entry->volume->volume, not_after_ms, ret, err));
-	ret->slot = alloc_slot_of_claim(&server->state, &entry->claim);
-	return STATUS_OK;
+	return ticket_make(server->issuer, &entry->claim, &entry->volume->volume,
+			   alloc_slot_of_claim(&server->state, &entry->claim), not_after_ms, ret, err);
 }
 
 /* A claim that no controller attaches is on its way to the disk: let its ticket be signed meanwhile. */

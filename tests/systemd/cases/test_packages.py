@@ -186,7 +186,7 @@ class Life(unittest.TestCase):
         old = helpers()
         tracers = [
             subprocess.Popen(
-                ["strace", "-qq", "-o", "/dev/null", "-p", str(pid), "-e", "inject=move_mount:delay_enter=25000000"]
+                ["strace", "-qq", "-o", "/dev/null", "-p", str(pid), "-e", "inject=move_mount:delay_enter=50000000"]
             )
             for pid in old
         ]

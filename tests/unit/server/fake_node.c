@@ -127,7 +127,9 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		str_copy_text(node->last_forced, sizeof(node->last_forced),
 			      down->release->claim->plugin_waiver);
 		node->last_release_was_freed = down->release->claim->was_freed;
-		node->last_release_has_ticket = down->release->ticket.len > 0;
+		node->last_release_has_ticket = down->release->ticket.len == sizeof(struct ticket);
+		if (node->last_release_has_ticket)
+			memcpy(&node->last_release_ticket, down->release->ticket.data, sizeof(struct ticket));
 		node->last_release_state = (enum claim_state)down->release->claim->state;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:

@@ -12,6 +12,7 @@
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
+#include <ticket.h>
 
 enum { FAKE_HELD_MAX = 16 };
 
@@ -73,6 +74,7 @@ struct fake_node {
 	char last_release[UUID_TEXT_SIZE];	 /* claim */
 	char last_forced[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */
 	enum claim_state last_release_state;
+	struct ticket last_release_ticket;
 	bool last_release_was_freed, last_release_has_ticket, closed;
 	enum status closed_status;
 	char closed_message[ERROR_MSG_MAX];

@@ -234,6 +234,21 @@ CLUSTER_TEST(forgotten_work_whose_node_leaves_a_volume_out_gets_no_ticket)
 		     "only its node knows it");
 }
 
+/* The node can show that ticket in a report. */
+CLUSTER_TEST(the_ticket_of_an_order_to_release_has_the_slot_of_the_grant)
+{
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	assert_int_equal(register_disk(f, &f->operator, "first", "wwn-0x2", NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	run_first_and_db(f);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.releases >= 1);
+	assert_true(f->n1.last_release_has_ticket);
+	assert_int_equal(f->n1.last_release_ticket.slot, 1);
+}
+
 CLUSTER_TEST(one_ticket_proves_one_claim)
 {
 	struct alloc alloc;
