@@ -794,12 +794,15 @@ static void count_alike(const struct session *session, const struct claim *repor
  * time, may be there too. A ticket or an allocation is proof of some claims, not of as many as the node
  * likes.
  */
-static enum status check_alike(const struct session *session, const struct claim *reported, bool is_held,
+static enum status check_alike(struct session *session, const struct claim *reported, bool is_held,
 			       struct error *err)
 {
+	uint64_t start_us = clock_monotonic_us();
 	struct alike alike;
 
 	count_alike(session, reported, &alike);
+	session_pay_search(session,
+			   start_us); /* adoption has its own rate, but this walks the node's claims */
 	/* more were never granted, and all of a volume are compared with each */
 	if (alike.n_of_volume >= CLAIMS_PER_VOLUME_MAX)
 		return error_set(
@@ -969,6 +972,8 @@ static enum status take_known(struct session *session, struct claim_entry *known
 	known->reported_by = session->serial;
 	if (is_held_already(&recorded))
 		return STATUS_OK;
+	if (!claim_is_live(&recorded)) /* one that is in memory was found without a search */
+		TRY(session_check_search(session, err));
 	if (!claim_is_live(&recorded) && check_alike(session, &recorded, true, err) != STATUS_OK) {
 		epoch_refuse(session, err);
 		return STATUS_OK;

@@ -15,6 +15,16 @@
 #define INVENTED "0189dead-0000-7000-8000-000000000001"
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 
+static int n_paid; /* without those of session.c itself */
+
+void __real_session_pay_search(struct session *session, uint64_t start_us);
+void __wrap_session_pay_search(struct session *session, uint64_t start_us);
+void __wrap_session_pay_search(struct session *session, uint64_t start_us)
+{
+	n_paid++;
+	__real_session_pay_search(session, start_us);
+}
+
 /* n1 holds db by a claim for @alloc, which is another node's or unknown. */
 static struct claim lie_for(const char *alloc, const char *plugin, enum access_mode access)
 {
@@ -276,4 +286,47 @@ CLUSTER_TEST(a_node_has_no_more_claims_on_a_volume_than_are_granted)
 	assert_int_equal(db->n_live, CLAIMS_PER_VOLUME_MAX);
 	assert_non_null(state_claim(&f->server->state, lie_number(0).id));
 	assert_null(state_claim(&f->server->state, lie.id));
+}
+
+/* The rate of adoption lets a report adopt tens of thousands. */
+CLUSTER_TEST(each_reported_claim_that_is_compared_with_all_of_its_node_is_charged)
+{
+	struct backup backup = {0};
+	struct claim lie = lie_number(0);
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	restore_with_an_unknown_key(f, &backup);
+	connect_node(&f->n1, "n1");
+	n_paid = 0;
+	report_with(&f->n1, 1, NULL, &lie, NULL, true);
+	settle(f);
+	assert_non_null(state_claim(&f->server->state, lie.id));
+	assert_int_equal(n_paid, 1);
+	report_with(&f->n1, 1, NULL, &lie, NULL, true); /* it is known */
+	settle(f);
+	assert_int_equal(n_paid, 1);
+}
+
+/* Such a claim costs no search in the store, and a message can name it again and again. */
+CLUSTER_TEST(a_freed_claim_in_memory_is_not_compared_by_a_node_that_has_used_up_its_searches)
+{
+	struct backup backup = {0};
+	struct claim lie = lie_number(0);
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	restore_with_an_unknown_key(f, &backup);
+	connect_node(&f->n1, "n1");
+	lie.state = CLAIM_FREED;
+	assert_ok(state_put_claim(&f->server->state, &lie, NULL));
+	lie.state = CLAIM_TAKEN;
+	state_node(&f->server->state, "n1")->searches.rate.paid_us =
+		clock_monotonic_us() + 3600 * USEC_PER_SEC;
+	report_with(&f->n1, 1, NULL, &lie, NULL, true);
+	UNTIL(f, !f->n1.stream);
+	assert_non_null(strstr(f->n1.closed_message, "names too many claims"));
+	assert_int_equal(state_claim(&f->server->state, lie.id)->claim.state, CLAIM_FREED);
 }
