@@ -28,15 +28,20 @@
 
 struct releases {
 	struct server *server; /* borrowed */
-	struct claim_list stuck;
 	struct release_stats stats;
+	uint64_t n_notes;	     /* reports of plugins, of all nodes */
+	sd_event_source *push;	     /* owned; the next slice of stuck claims; NULL: the next report begins */
 	sd_event_source *sweep;	     /* owned; the next slice */
 	struct release_waits waits;  /* so far in this sweep */
 	int n_waits_recorded;	     /* the same */
 	char cursor[UUID_TEXT_SIZE]; /* first claim of that slice; empty: a sweep begins */
 };
 
-enum { TIMER_ACCURACY_US = 1000 };
+enum {
+	TIMER_ACCURACY_US = 1000,
+	PUSH_ACCURACY_US = 100,
+	PUSH_PAUSE_US = 100, /* for each claim of a slice: ten times what it costs */
+};
 
 /* Returns whether one detach takes away what both claims hold: the provider knows nodes and volumes only by
  * their ids. A node may have reported another id when it got the second claim, or the volume had another one:
@@ -137,7 +142,7 @@ static void be_unstuck(struct claim_entry *entry)
 		return;
 	entry->work.is_stuck = false;
 	entry->work.was_called = false;
-	LIST_REMOVE(entry, work.stuck);
+	TAILQ_REMOVE(&entry->server->state.stuck, entry, work.stuck);
 	entry->server->releases->stats.stuck--;
 }
 
@@ -231,6 +236,13 @@ static void free_claim(struct claim_entry *entry)
 
 /* --- detach --- */
 
+/* Those that no report has come for since they were queued are the last ones. */
+static void queue_stuck(struct claim_entry *entry)
+{
+	TAILQ_INSERT_TAIL(&entry->server->state.stuck, entry, work.stuck);
+	entry->work.n_notes = entry->server->releases->n_notes;
+}
+
 /* Schedules the next try and logs the failure. @was_called: the plugin may have been reached. The repeated
  * failure to find a controller is not worth a write. */
 static void be_stuck(struct claim_entry *entry, const struct error *err, bool was_called)
@@ -240,7 +252,7 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 
 	releases->stats.detach_errors++;
 	wait_longer(entry);
-	LIST_INSERT_HEAD(&releases->stuck, entry, work.stuck);
+	queue_stuck(entry);
 	entry->work.is_stuck = true;
 	entry->work.was_called = was_called;
 	releases->stats.stuck++;
@@ -469,28 +481,58 @@ static void push(struct server *server, struct claim_entry *entry, bool has_cont
 	release_drive(server, entry);
 }
 
-/* A controller of the plugin may be there again, or be another one; or, without one, the provider's id of a
- * node may be known. */
-static void push_stuck(struct server *server, const char *plugin_id, bool has_controller)
-{
-	struct claim_list stuck = server->releases->stuck;
-	struct claim_entry *entry;
-	struct claim_entry *next;
+static void push_some(struct releases *releases);
 
-	/* those that get stuck again come before the first of these */
-	for (entry = LIST_FIRST(&stuck); entry; entry = next) {
-		next = LIST_NEXT(entry, work.stuck);
-		if (str_eq(entry->claim.plugin_id, plugin_id))
-			push(server, entry, has_controller);
-	}
+static int on_push(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct releases *releases = userdata;
+
+	releases->push = sd_event_source_disable_unref(releases->push);
+	push_some(releases);
+	return 0;
 }
 
+/* Tries a slice of the stuck claims whose plugin was reported since each was queued, and arms the next slice.
+ * Any node can report any number of changes of plugins of any name: reports that come before that slice cost
+ * nothing of their own. */
+static void push_some(struct releases *releases)
+{
+	struct server *server = releases->server;
+	struct claim_queue *stuck = &server->state.stuck;
+	struct claim_entry *entry;
+	uint64_t n = 0;
+
+	while (n < RELEASE_SWEEP_SLICE && (entry = TAILQ_FIRST(stuck)) &&
+	       entry->work.n_notes < releases->n_notes) {
+		const struct plugin_entry *plugin = state_plugin(&server->state, entry->claim.plugin_id);
+		uint64_t n_notes = entry->work.n_notes;
+
+		TAILQ_REMOVE(stuck, entry, work.stuck);
+		queue_stuck(entry);
+		if (plugin && plugin->noted > n_notes)
+			push(server, entry, plugin->noted_healthy > n_notes);
+		n++;
+	}
+	if (n > 0) /* without memory for it, the next report continues */
+		(void)sd_event_add_time_relative(server->event, &releases->push, CLOCK_MONOTONIC,
+						 n * PUSH_PAUSE_US, PUSH_ACCURACY_US, on_push, releases);
+}
+
+/* A controller of the plugin may be there again, or be another one; or, without one, the provider's id of a
+ * node may be known. */
 static void note_plugin(struct server *server, const struct plugin_instance *instance, bool is_deletion)
 {
 	const struct node_plugin *plugin = &instance->plugin;
+	struct plugin_entry *entry = state_plugin(&server->state, plugin->plugin_id);
+	struct releases *releases = server->releases;
 
-	push_stuck(server, plugin->plugin_id,
-		   !is_deletion && plugin->has_controller && plugin->controller.healthy);
+	if (!entry)
+		return; /* it has gone since */
+	entry->noted = ++releases->n_notes;
+	if (!is_deletion && plugin->has_controller && plugin->controller.healthy)
+		entry->noted_healthy = entry->noted;
+	if (!releases->push)
+		push_some(releases);
 }
 
 void release_node_back(struct server *server, struct node_entry *node)
@@ -833,7 +875,6 @@ enum status releases_new(struct server *server, struct releases **ret, struct er
 	if (!releases)
 		return error_no_memory(err, "a release");
 	*releases = (struct releases){.server = server};
-	LIST_INIT(&releases->stuck);
 	status = release_start_sweeping(releases, err);
 	if (status != STATUS_OK) {
 		releases_free(releases);
@@ -848,5 +889,6 @@ void releases_free(struct releases *releases)
 	if (!releases)
 		return;
 	releases->sweep = sd_event_source_disable_unref(releases->sweep);
+	releases->push = sd_event_source_disable_unref(releases->push);
 	free(releases);
 }

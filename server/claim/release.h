@@ -20,7 +20,7 @@ struct releases;
 
 enum {
 	RELEASE_RETRY_MAX_MS = 30000,
-	RELEASE_SWEEP_SLICE = 64,      /* claims looked at per turn of the event loop */
+	RELEASE_SWEEP_SLICE = 64,      /* claims looked at, or stuck ones tried, per turn of the event loop */
 	RELEASE_SWEEP_GRACE_MS = 5000, /* a change this young may still be on its way */
 	RELEASE_WAIT_LONG_MS = 900000, /* a claim that waits longer for one cause is an event, as an alarm */
 	RELEASE_WAITS_RECORDED = 20,   /* events of one sweep: the next one has more */

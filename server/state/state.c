@@ -1225,7 +1225,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	(void)sd_event_source_disable_unref(entry->work.timer);
 	ticket_ahead_free(entry->work.ticket);
 	if (entry->work.is_stuck)
-		LIST_REMOVE(entry, work.stuck);
+		TAILQ_REMOVE(&state->stuck, entry, work.stuck);
 	usages_drop(&state->usages, &entry->usage);
 	state_unlist_recalled(entry);
 	(void)namespaces_charge(&state->namespaces, entry->volume->namespace, -sizeof(*entry), 0);
@@ -1618,6 +1618,7 @@ void state_init(struct state *state)
 	records_init(&state->records, &state->namespaces);
 	LIST_INIT(&state->unreported);
 	LIST_INIT(&state->recalled);
+	TAILQ_INIT(&state->stuck);
 	LIST_INIT(&state->unpaired);
 	RB_INIT(&state->unmatched);
 	TAILQ_INIT(&state->absent);

@@ -44,6 +44,7 @@ LIST_HEAD(instance_list, instance_entry);
 RB_HEAD(plugin_volume_tree, volume_entry);
 RB_HEAD(unmatched_tree, claim_entry);
 LIST_HEAD(claim_list, claim_entry);
+TAILQ_HEAD(claim_queue, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
 RB_HEAD(provider_id_tree, instance_entry);
 RB_HEAD(instance_tree, instance_entry);
@@ -58,15 +59,16 @@ struct claim_work {
 	struct backoff backoff;	      /* in that state */
 	struct ticket_ahead *ticket;  /* owned; being signed for the call that made the claim; NULL: no such
 				       * ticket */
-	bool is_asked;		      /* the controller, to detach: the call is queued or is in flight */
-	bool is_unsent;		      /* no such call has gone out; false when that is not known */
-	bool is_stuck;		      /* its last one failed: it is in the list of those */
-	bool is_wait_recorded;	      /* see RELEASE_WAIT_LONG_MS */
+	bool is_asked : 1;	      /* the controller, to detach: the call is queued or is in flight */
+	bool is_unsent : 1;	      /* no such call has gone out; false when that is not known */
+	bool is_stuck : 1;	      /* its last one failed: it is in the queue of those */
+	bool was_called : 1;	      /* and the plugin may have been reached */
+	bool is_wait_recorded : 1;    /* see RELEASE_WAIT_LONG_MS */
+	bool is_taken_back_again : 1; /* see held_twice_check_end() */
 	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: no sweep since the start */
 	int64_t waits_since_ms;
-	LIST_ENTRY(claim_entry) stuck;
-	bool is_taken_back_again;   /* see held_twice_check_end() */
-	bool was_called;	    /* when its detach failed last, the plugin may have been reached */
+	TAILQ_ENTRY(claim_entry) stuck;
+	uint64_t n_notes;	    /* of all plugins when it was queued there; see push_some() */
 	uint64_t without_plugin_us; /* monotonic: when its node last got the order to continue without its
 				     * plugin */
 };
@@ -325,6 +327,7 @@ struct plugin_entry {
 	size_t n_instances, n_runners, n_volumes;
 	/* members of jobs that must run it and have no allocation */
 	uint32_t nodes_wanted, controllers_wanted;
+	uint64_t noted, noted_healthy; /* see push_some() in release.c; the second one: a controller */
 	struct plugin_summary summary; /* of all of it, see plugins.h */
 	bool is_fresh;
 	char namespace_of_turn[NAMESPACE_MAX + 1]; /* of which a snapshot schedule had its look last */
@@ -356,6 +359,7 @@ struct state {
 	struct node_list unreported;
 	size_t n_unreported;
 	struct claim_list recalled;
+	struct claim_queue stuck;	 /* see release.c */
 	struct claim_list unpaired;	 /* see held_twice_note_durable() */
 	struct unmatched_tree unmatched; /* see storage_next_unmatched() */
 	struct absent_list absent; /* without a session and not down yet, in the order in which they went */

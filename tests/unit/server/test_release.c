@@ -587,3 +587,88 @@ CASE(a_detach_that_was_not_called_is_tried_at_any_report_of_the_plugin)
 	assert_int_equal(after.detach_errors, before.detach_errors + 1);
 	assert_int_equal(f->plugin.calls[DETACH], 0);
 }
+
+/* @n claims of n2 on volumes of their own, to be detached by @plugin, which has no controller. The next tries
+ * by themselves are not in this test. */
+static void get_many_stuck(struct fixture *f, const char *plugin, int n)
+{
+	struct claim_entry *entry;
+	int n_durable = 0;
+
+	f->n1.csi.has_controller = f->n2.csi.has_controller = false;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	for (int i = 0; i < n; i++) {
+		struct claim claim =
+			ROW(.namespace = "default", .node_id = "n2", .state = CLAIM_NODE_DETACHED,
+			    .attach = ATTACH_DONE, .evidence = EVIDENCE_RECEIPT, .boot_id = BOOT_1,
+			    .mode = CLAIM_WRITE, .external_node_id = "i-n2", .sent_to_node = true,
+			    .access_mode = SINGLE_NODE_WRITER, .modify_time_ms = clock_realtime_ms());
+		struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), plugin);
+		(void)str_copy(claim.plugin_id, sizeof(claim.plugin_id), plugin);
+		(void)str_format(volume.id, sizeof(volume.id), "v%d", i);
+		(void)str_format(volume.external_id, sizeof(volume.external_id), "vol-v%d", i);
+		(void)str_copy(claim.volume_id, sizeof(claim.volume_id), volume.id);
+		(void)str_copy(claim.external_id, sizeof(claim.external_id), volume.external_id);
+		(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-%012d", i);
+		(void)str_format(claim.allocation_id, sizeof(claim.allocation_id),
+				 "01890000-0000-7000-9000-%012d", i);
+		change_put_volume(&change, &volume);
+		change_put_claim(&change, &claim);
+		assert_ok(change_commit(f->server, &change, count_durable, &n_durable, NULL));
+	}
+	UNTIL(f, n_durable == n);
+	settle(f);
+	TAILQ_FOREACH (entry, &f->server->state.stuck, work.stuck)
+		(void)sd_event_source_set_time_relative(entry->work.timer, 3600 * USEC_PER_SEC);
+}
+
+static size_t tries_of(struct fixture *f)
+{
+	struct release_stats stats;
+
+	release_stats(f->server, &stats);
+	return stats.detach_errors;
+}
+
+/* Any node can send them, and all that have arrived are handled in one turn of the loop. */
+CASE(reports_without_end_of_a_plugin_try_few_stuck_detaches_in_one_turn)
+{
+	enum { N = 3 * RELEASE_SWEEP_SLICE, REPORTS = 50 };
+	struct release_stats stats;
+	size_t first, before;
+
+	get_many_stuck(f, CSI_PLUGIN, N);
+	first = tries_of(f);
+	for (int i = 0; i < REPORTS; i++) {
+		f->n1.csi.node_sick = i % 2 == 0;
+		fake_node_send_fingerprint(&f->n1);
+	}
+	do {
+		before = tries_of(f);
+		(void)sd_event_run(f->event, 1000);
+		assert_in_range(tries_of(f) - before, 0, RELEASE_SWEEP_SLICE);
+	} while (tries_of(f) - first < N); /* all the same, each is tried */
+	f->n2.csi.has_controller = true;
+	fake_node_send_fingerprint(&f->n2);
+	do {
+		(void)sd_event_run(f->event, 1000);
+		release_stats(f->server, &stats);
+	} while (stats.stuck > 0);
+}
+
+CASE(a_report_of_a_plugin_tries_no_stuck_detach_of_another_one)
+{
+	size_t before;
+
+	get_many_stuck(f, "other", 2);
+	before = tries_of(f);
+	f->n1.csi.node_sick = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_int_equal(tries_of(f), before);
+}
