@@ -210,6 +210,8 @@ static bool is_disputed(const struct session *session, const struct alloc_entry 
 	const struct node_entry *node = state_node(&session->server->state, session->node_id);
 	const struct claim_entry *claim;
 
+	if (!entry->alloc.adopted) /* a node can name any, without a rate */
+		return false;
 	LIST_FOREACH (claim, &node->claims, of_node)
 		if (claim_is_live(&claim->claim) && str_eq(claim->claim.allocation_id, entry->id) &&
 		    epoch_is_disputed(entry, &claim->claim))

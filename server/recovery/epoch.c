@@ -801,8 +801,7 @@ static enum status check_alike(struct session *session, const struct claim *repo
 	struct alike alike;
 
 	count_alike(session, reported, &alike);
-	session_pay_search(session,
-			   start_us); /* adoption has its own rate, but this walks the node's claims */
+	session_pay_search(session, start_us); /* adoption has a rate, which allows more than such walks */
 	/* more were never granted, and all of a volume are compared with each */
 	if (alike.n_of_volume >= CLAIMS_PER_VOLUME_MAX)
 		return error_set(
