@@ -442,6 +442,7 @@ static enum status try_place(struct round *round, const struct alloc_entry *entr
 {
 	cleanup(refusal_release) struct refusal refusal = {0};
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	const struct placement_assumed assumed = {.avoid = entry->avoid_node_id};
 	struct alloc alloc = entry->alloc; /* shares its lists */
 	char object[ALLOC_OBJECT_SIZE];
 	enum status status;
@@ -450,7 +451,7 @@ static enum status try_place(struct round *round, const struct alloc_entry *entr
 	TRY(epoch_check_alloc(round->server, &alloc, err));
 	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), alloc_wait_node(&alloc));
 	alloc.client_description = NULL;
-	status = placement_choose_node(round->server, &alloc, NULL, &refusal, err);
+	status = placement_choose_node(round->server, &alloc, &assumed, &refusal, err);
 	if (status == STATUS_OK) {
 		alloc.wait_until_ms = 0;
 		alloc.wait_node_id = NULL;

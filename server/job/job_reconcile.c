@@ -639,11 +639,11 @@ static bool is_proven(const struct pass *pass, const struct member *member)
 }
 
 /* Returns the node of the member's last failure, in any version. NULL: the state has no failure of it. */
-static const char *find_failed_node(const struct pass *pass, const struct member *member)
+static const char *find_failed_node(const struct pass *pass, const struct job_alloc *allocs, size_t n)
 {
-	for (size_t i = 0; i < member->n_allocs; i++)
-		if (has_failed(pass, &member->allocs[i]))
-			return member->allocs[i].node_id;
+	for (size_t i = 0; i < n; i++)
+		if (has_failed(pass, &allocs[i]))
+			return allocs[i].node_id;
 	return NULL;
 }
 
@@ -663,7 +663,7 @@ static void place_missing(struct pass *pass, const struct member *member)
 	if (!action)
 		return;
 	action->node_id = member->node_id;
-	action->avoid_node_id = find_failed_node(pass, member);
+	action->avoid_node_id = find_failed_node(pass, member->allocs, member->n_allocs);
 }
 
 /* It is there, and not healthy. */
@@ -842,6 +842,7 @@ static void mark_member(const struct pass *pass, struct job_alloc *allocs, size_
 	struct job_alloc *healthy = NULL, *first = NULL;
 	uint32_t n_failed = 0;
 
+	allocs[0].avoid_node_id = allocs[0].is_queued ? find_failed_node(pass, allocs, n) : NULL;
 	for (size_t i = 0; i < n; i++) {
 		struct job_alloc *alloc = &allocs[i];
 		bool is_last = i == 0 && !is_too_many(pass->job, alloc);

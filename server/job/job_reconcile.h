@@ -112,6 +112,7 @@ struct job_alloc {
 	/* Set by job_reconcile(), of one that ended: until when decisions about this version of the job go by
 	 * it; 0: they do not, JOB_NEEDS_ALWAYS: without an end. */
 	int64_t needed_until_ms;
+	const char *avoid_node_id; /* likewise, of one that is queued: as that of a struct job_action */
 };
 
 #define JOB_NEEDS_ALWAYS INT64_MAX
@@ -249,8 +250,8 @@ struct job_decisions {
 	int64_t wake_ms; /* when it may be otherwise without any event; 0: never */
 };
 
-/** Decides. Sorts the arrays of @world, sets needed_until_ms of its allocations, and changes nothing else in
- * them. Costs n log n of their sizes.
+/** Decides. Sorts the arrays of @world, sets needed_until_ms and avoid_node_id of its allocations, and
+ * changes nothing else in them. Costs n log n of their sizes.
  *
  * Among the allocations that ended it needs the last of each member that has no other, those that completed
  * the work of a batch job, the last one of this version that was healthy, and of those that failed within the

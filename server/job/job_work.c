@@ -108,6 +108,16 @@ static void note_needed(struct alloc_entry *entry, uint64_t version, int64_t unt
 	entry->needed_until_ms = until_ms;
 }
 
+/* Without memory, it is placed like one that has not failed. @entry NULL: the server ends without memory. */
+static void note_avoided(struct alloc_entry *entry, const char *node_id)
+{
+	char *before = entry ? entry->avoid_node_id : NULL;
+
+	if (entry)
+		entry->avoid_node_id = node_id ? strdup(node_id) : NULL;
+	free(before);
+}
+
 static size_t collect_allocs(const struct job_entry *entry, const struct job_spec *spec,
 			     struct job_alloc *ret)
 {
@@ -319,8 +329,10 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 	world.holders = holders.list;
 	world.n_holders = holders.n;
 	job_reconcile(&world, decisions);
-	for (size_t i = 0; i < world.n_allocs && is_stored; i++)
+	for (size_t i = 0; i < world.n_allocs && is_stored; i++) {
 		note_needed(allocs[i].of, job->version, allocs[i].needed_until_ms);
+		note_avoided(allocs[i].of, allocs[i].avoid_node_id);
+	}
 	return decisions;
 }
 
@@ -620,7 +632,9 @@ static enum status place(struct job_work *work, const Holdfast__V1__Job *job, co
 	(void)str_format(why, sizeof(why), "%s, version %" PRIu64 "%s", alloc.name, job->version,
 			 alloc_is_pending(&alloc) ? ", waits for a volume" : "");
 	audit_own(work->server, &change, "Jobs.Place", alloc_object(&alloc, object), why);
-	return allocs_commit(work->server, &change, &alloc, err);
+	TRY(allocs_commit(work->server, &change, &alloc, err));
+	note_avoided(state_alloc(&work->server->state, alloc.id), action->avoid_node_id);
+	return STATUS_OK;
 }
 
 /* Nothing is stopped that could not be placed again. */

@@ -1597,6 +1597,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	count_alloc(state, &entry->alloc, -1);
 	(void)charge(state, node, entry, 0);
 	alloc_release(&entry->alloc);
+	free(entry->avoid_node_id);
 	free(entry);
 	node_drop_unnamed(state, node);
 }

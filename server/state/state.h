@@ -158,6 +158,7 @@ struct alloc_entry {
 	 */
 	uint64_t decided_version; /* 0: no version, since it changed */
 	int64_t needed_until_ms;
+	char *avoid_node_id; /* owned; of one that waits: where its member failed last; NULL: no such node */
 	LIST_ENTRY(alloc_entry) of_pending; /* while it is_pending, see alloc_is_pending() */
 	struct claim_list claims;
 	uint64_t repeats_paid_us; /* of a struct rate: see grant.c; not stored */

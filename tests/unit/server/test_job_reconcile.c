@@ -222,6 +222,16 @@ JOB_TEST(a_member_is_kept_from_the_node_of_its_last_failure)
 	assert_string_equal(decisions.actions[0].avoid_node_id, "n4");
 	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 1); /* they are in order: those of n2 and n3 */
 	assert_null(decisions.actions[0].avoid_node_id);
+
+	allocs[1] = alloc_of("e", 0); /* waits for a volume */
+	allocs[1].is_queued = true;
+	allocs[1].node_id = "";
+	allocs[1].client = CLIENT_PENDING;
+	assert_int_equal(decide(allocs, 4, NULL)->n_actions, 0);
+	assert_string_equal(allocs[0].avoid_node_id, "n4");
+	allocs[0].is_queued = false;
+	(void)decide(allocs, 4, NULL);
+	assert_null(allocs[0].avoid_node_id);
 }
 
 /* The clock was ahead when the job was submitted and failed, and was set back since. */

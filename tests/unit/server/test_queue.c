@@ -259,6 +259,54 @@ CASE(a_lost_race_is_no_failure_and_keeps_its_turn)
 	assert_string_equal(placed_on(f, "db")->alloc.job_id, "web");
 }
 
+/* Fails the member on volume db, which @node has, and frees the volume, after a restart if @restarts. */
+static void fail_member(struct fixture *f, struct fake_node *node, bool restarts)
+{
+	const struct alloc_entry *failed = NON_NULL(placed_on(f, "db"));
+	struct claim claim;
+
+	start(f, failed);
+	claim = LIST_FIRST(&failed->claims)->claim;
+	fake_node_send_alloc(node, failed->id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, first_queued(f, "db"));
+	assert_string_equal(first_queued(f, "db")->avoid_node_id, claim.node_id);
+	if (restarts) {
+		restart(f);
+		fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+		fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* which frees the volume */
+	} else {
+		fake_node_send_released(node, &claim);
+	}
+	UNTIL(f, placed_on(f, "db"));
+}
+
+/* Node n1 always has fewer live allocations than n2. */
+CASE(a_member_that_failed_and_waits_is_placed_on_another_node_that_can_take_it)
+{
+	struct submission s;
+
+	connect_both(f);
+	assert_int_equal(register_disk(f, &f->operator, "db2", "disk-2", NULL), STATUS_OK);
+	assert_int_equal(set_eligible(f, "n1", false, NULL), STATUS_OK);
+	assert_int_equal(run_waiting(f, ALLOC_2, "db2"), STATUS_OK);
+	assert_int_equal(set_eligible(f, "n1", true, NULL), STATUS_OK);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, placed_on(f, "db"));
+	assert_string_equal(placed_on(f, "db")->alloc.node_id, "n1");
+	fail_member(f, &f->n1, false);
+	assert_string_equal(placed_on(f, "db")->alloc.node_id, "n2");
+	fail_member(f, &f->n2, false);
+	assert_string_equal(placed_on(f, "db")->alloc.node_id, "n1");
+	fail_member(f, &f->n1, true);
+	assert_string_equal(placed_on(f, "db")->alloc.node_id, "n2");
+
+	/* no other node can take it */
+	assert_int_equal(set_eligible(f, "n1", false, NULL), STATUS_OK);
+	fail_member(f, &f->n2, false);
+	assert_string_equal(placed_on(f, "db")->alloc.node_id, "n2");
+}
+
 /* The lines of `volume status --why` on the volume. */
 static char *why_of(struct fixture *f, const char *id)
 {
