@@ -918,6 +918,39 @@ TEST_FIXTURE(streams_that_are_cancelled_and_kept_take_no_connection_from_others,
 	free(kept);
 }
 
+/* With the certificate of the one that follows. */
+TEST_FIXTURE(a_leader_that_takes_no_more_connections_is_not_lost, setup, teardown)
+{
+	enum { N = 129 }; /* one more than it takes */
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	struct ended *others = NON_NULL(calloc(N, sizeof(*others)));
+	struct reader first = {.n = 0}, second = {.n = 0}, third = {.n = 0};
+	struct rpc_client *clients[N] = {NULL};
+	struct rpc_address address;
+	const struct rpc_endpoint endpoint = {.servers = &address, .n_servers = 1, .tls = world->server_tls};
+
+	request.wait_ms = 60000;
+	assert_int_equal(rpc_address_parse(world->address, &address), 0);
+	for (size_t i = 0; i < N && world->n_held == i; i++) {
+		assert_ok(rpc_client_new(world->event, &endpoint, &clients[i], NULL));
+		assert_ok(rpc_client_call(clients[i], &holdfast__v1__nodes__descriptor, "Get", &request.base,
+					  PATIENCE_S * USEC_PER_SEC, on_ended, &others[i], NULL, NULL));
+		WAIT_FOR(world->n_held == i + 1 || others[i].is_done);
+	}
+	open_reader(&first, client_at(0));
+	WAIT_FOR(!first.stream);
+	assert_contains(first.message, "takes no further calls on this connection");
+	open_reader(&second, client_at(0));
+	open_reader(&third, client_at(0));
+	WAIT_FOR(!second.stream);
+	run_idle(world->event); /* no time passes */
+	assert_null(third.stream);
+	answer_held();
+	for (size_t i = 0; i < N; i++)
+		rpc_client_free(clients[i]);
+	free(others);
+}
+
 /* At the leader a gRPC caller has RESOURCE_EXHAUSTED, and one with JSON the answer. */
 TEST_FIXTURE(an_answer_that_is_too_large_has_the_code_that_it_has_at_the_leader, setup, teardown)
 {
