@@ -305,6 +305,27 @@ CLUSTER_TEST(a_claim_on_the_storage_that_a_volume_had_before_is_detached_by_itse
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
 }
 
+/* Its node still has both. */
+CLUSTER_TEST(a_claim_on_the_storage_that_a_volume_has_now_is_detached_by_itself)
+{
+	struct claim held, before;
+	struct ticket ticket;
+	struct alloc alloc, other;
+
+	forget_second_db(f, &alloc, &held, &ticket);
+	before = claim_of(f, ALLOC_1);
+	other = alloc_of(f, ALLOC_1);
+	report_nothing(f);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, true);
+	report(f, &f->n1, 1, &other, &before, false);
+	UNTIL(f, has_reported(f, "n1"));
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
 /* A second name of the storage that db has in the backup. */
 static void store_second_name(struct fixture *f)
 {
