@@ -825,6 +825,8 @@ int model_ofd_lock(int fd, int cmd, const struct flock *lock)
 		return -EAGAIN;
 	k.log_locked |= is_of_trail(lock);
 	if (!is_of_trail(lock)) {
+		if (lock->l_start >= ((int64_t)1 << 61) + ((int64_t)1 << 60)) /* as locks.c has it */
+			k.plugin_lock = lock->l_start;
 		assert_true(k.n_locks < ARRAY_SIZE(k.locks));
 		k.locks[k.n_locks++] = *lock;
 	}

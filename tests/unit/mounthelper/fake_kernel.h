@@ -94,6 +94,7 @@ void fake_no_create_excl(void);		  /* a kernel before 6.6 */
 void fake_image_unsupported(void);	  /* the file system's code lacks what the image needs */
 void fake_lock_held_elsewhere(bool held); /* F_OFD_SETLK fails */
 void fake_places_of_plugins_taken(bool taken);
+int64_t fake_place_of_plugin(void); /* taken since the last call; 0: no such one */
 void fake_log_full(bool full);
 void fake_log_deleted(bool deleted);
 void fake_mount_device(const char *path);

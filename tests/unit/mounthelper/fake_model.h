@@ -88,6 +88,7 @@ struct model {
 	uint32_t race_major;
 	struct flock locks[8];
 	size_t n_locks;
+	int64_t plugin_lock;
 	bool log_locked;
 };
 

@@ -251,6 +251,14 @@ void fake_lock_held_elsewhere(bool held)
 	k.lock_held = held;
 }
 
+int64_t fake_place_of_plugin(void)
+{
+	int64_t at = k.plugin_lock;
+
+	k.plugin_lock = 0;
+	return at;
+}
+
 void fake_places_of_plugins_taken(bool taken)
 {
 	k.places_taken = taken;

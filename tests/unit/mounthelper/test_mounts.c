@@ -701,7 +701,8 @@ static void ask(const struct life *life, int what)
 		fail_msg("UNSTAGE under a publish: %u; %s", reply.status, last_record());
 }
 
-static const char host_volume[] = SHARING "hostvol host { path = /data/a; owner_uid = 1000 }\n";
+static const char host_volume[] = SHARING "hostvol host { path = /data/a; owner_uid = 1000 }\n"
+					  "hostvol more { path = /data/b; owner_uid = 1000 }\n";
 
 /* A volume that is published, and a table that does not know it: lost, or of another version. */
 static struct life publish_and_forget(enum mh_class class, bool is_lost)
@@ -727,8 +728,18 @@ static struct life publish_and_forget(enum mh_class class, bool is_lost)
 TEST_FIXTURE(a_host_volume_takes_one_of_the_places_of_plugins, setup, teardown)
 {
 	struct life life = publish_and_forget(MH_CLASS_BIND, false);
+	struct mh_stage more = life.stage;
+	int64_t place;
 
 	ASSERT_REPLY(stage(life.stage), MH_ALREADY);
+	place = fake_place_of_plugin();
+	assert_true(place > 0);
+	fake_make_directory("/data/b", 1000, 0755);
+	(void)str_copy(more.volume, sizeof(more.volume), "vol-2");
+	(void)str_copy(more.profile, sizeof(more.profile), "more");
+	(void)str_copy(more.source.u.bind.name, MH_LABEL_SIZE, "more");
+	ASSERT_REPLY(stage(more), MH_OK);
+	assert_int_equal(fake_place_of_plugin(), place); /* all count as one plugin */
 	fake_places_of_plugins_taken(true);
 	ASSERT_REPLY(stage(life.stage), MH_BUSY);
 	ASSERT_REPLY(publish(life.publish), MH_BUSY);

@@ -3,6 +3,7 @@
  * boot, and nothing else does. n1 holds db, a volume of the plugin; n2 and n3 run the plugin's controller. */
 
 #include "asks.h"
+#include "callers.h"
 #include "unit.h"
 
 #include "fence/fences.h"
@@ -1655,6 +1656,44 @@ WORLD_TEST(two_controllers_that_fail_to_lift_are_asked_in_turn_once_a_look)
 	assert_in_range(n_lifts(f), 14, 17);
 	assert_int_equal(index_of(f), index);
 	assert_true(f->n2.calls >= n2_before + 5 && w->n3.calls >= n3_before + 5);
+}
+
+/* Connects a controller on node @id, which the fixture lacks. */
+static void connect_other(struct fixture *f, struct fake_node *node, const char *id)
+{
+	struct caller_client as;
+	char uri[RPC_URI_SIZE];
+
+	(void)str_format(uri, sizeof(uri), "holdfast://c1/node/%s", id);
+	caller_init(&as, f, uri, NULL);
+	*node = (struct fake_node){.event = f->event,
+				   .tls = as.tls,
+				   .client = as.client,
+				   .plugin = &f->plugin,
+				   .csi = {.has_controller = true, .can_fence = true}};
+	fake_node_connect(node, id, BOOT_1, NULL, 0);
+}
+
+WORLD_TEST(three_controllers_that_fail_to_lift_are_on_record_and_no_fourth)
+{
+	struct fake_node n4, n5;
+	size_t n = 0;
+
+	connect_n3(w);
+	connect_other(f, &n4, "n4");
+	connect_other(f, &n5, "n5");
+	fail_lifts(f);
+	run_for(f->event, 60 * 1000);
+	for (int i = 2; i <= 5; i++) {
+		char text[64];
+
+		(void)str_format(text, sizeof(text), "controller on node n%d: plugin ebs on node n%d", i, i);
+		n += n_events(f, "node n1", "Fences.Step", text);
+	}
+	assert_int_equal(n, FENCE_TRIES_MAX);
+	assert_true(n4.calls > 0 && n5.calls > 0);
+	fake_node_release(&n4);
+	fake_node_release(&n5);
 }
 
 WORLD_TEST(a_controller_that_connects_lifts_a_fence_without_a_look)

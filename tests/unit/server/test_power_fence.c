@@ -783,8 +783,8 @@ WORLD_TEST(a_proof_of_a_fencer_that_is_not_bound_to_the_node_frees_nothing)
 	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
-/* f1 has answered with @off and @refused. */
-static void fail_first(struct world *w, Holdfast__V1__FenceOutcome off, bool refused)
+/* @fencer has answered with @off and @refused. */
+static void fail_fencer(struct fake_fencer *fencer, Holdfast__V1__FenceOutcome off, bool refused)
 {
 	Holdfast__V1__FenceAnswer answer = fake_fencer_proof();
 
@@ -792,7 +792,37 @@ static void fail_first(struct world *w, Holdfast__V1__FenceOutcome off, bool ref
 	answer.status = HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_NONE;
 	answer.refused = refused;
 	answer.error = "the switch says no";
-	fake_fencer_answer(&w->f1, &w->f1.orders[w->f1.n - 1], &answer);
+	fake_fencer_answer(fencer, &fencer->orders[fencer->n - 1], &answer);
+}
+
+static void fail_first(struct world *w, Holdfast__V1__FenceOutcome off, bool refused)
+{
+	fail_fencer(&w->f1, off, refused);
+}
+
+WORLD_TEST(a_fence_asks_three_of_four_fencers)
+{
+	static const char *const names[] = {"f1", "f2", "f3", "f4"};
+	struct fake_fencer more[2] = {{.n = 0}, {.n = 0}};
+	struct fake_fencer *fencers[] = {&w->f1, &w->f2, &more[0], &more[1]};
+
+	caller_init(&more[0].caller, w->f, "holdfast://c1/fencer/f3", NULL);
+	caller_init(&more[1].caller, w->f, "holdfast://c1/fencer/f4", NULL);
+	lose(w->f, &w->f->n1);
+	for (size_t i = 0; i < ARRAY_SIZE(fencers); i++) {
+		bind(w, names[i], "n1");
+		fake_fencer_connect(fencers[i], "");
+	}
+	must_fence(w->f, false);
+	for (size_t n = 1; n <= FENCE_TRIES_MAX; n++) {
+		UNTIL(w->f, w->f1.n + w->f2.n + more[0].n + more[1].n == n);
+		fail_fencer(fencers[fence_of(w->f)->fencer[1] - '1'],
+			    HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false);
+	}
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(w->f1.n + w->f2.n + more[0].n + more[1].n, FENCE_TRIES_MAX);
+	caller_release(&more[0].caller);
+	caller_release(&more[1].caller);
 }
 
 WORLD_TEST(the_next_fencer_that_is_bound_to_the_node_is_asked_when_one_refuses_or_fails)
