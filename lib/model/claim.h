@@ -69,6 +69,8 @@ enum controller_attach {
 	ATTACH_N,
 };
 
+enum { CLAIM_SLOT_UNKNOWN = UINT8_MAX }; /* of a claim that its node reports without a ticket */
+
 struct claim {
 	char id[UUID_TEXT_SIZE];
 	char volume_id[VOLUME_ID_MAX + 1];
@@ -85,6 +87,7 @@ struct claim {
 	enum access_mode access_mode;
 	enum attachment_mode attachment_mode;
 	enum propagation propagation;
+	uint32_t slot; /* among its allocation's volumes, as in its tickets */
 	uint64_t generation;
 	enum claim_state state;
 	enum evidence evidence;

@@ -170,6 +170,7 @@ static const struct field_map claim_fields[] = {
 	ENUM(struct claim, access_mode, ACCESS_MODE_N),
 	ENUM(struct claim, attachment_mode, ATTACHMENT_MODE_N),
 	ENUM(struct claim, propagation, PROPAGATION_N),
+	NUMBER(struct claim, slot),
 	NUMBER(struct claim, generation),
 	ENUM(struct claim, state, CLAIM_STATE_N),
 	ENUM(struct claim, evidence, EVIDENCE_N),

@@ -237,14 +237,6 @@ static const struct volume_request *request_of(struct state *state, const struct
 	return NULL;
 }
 
-uint8_t alloc_slot_of_claim(struct state *state, const struct claim *claim)
-{
-	const struct alloc *alloc;
-	const struct volume_request *request = request_of(state, claim, &alloc);
-
-	return request ? (uint8_t)(request - alloc->volumes) : UINT8_MAX;
-}
-
 enum status alloc_options_check_claim(struct state *state, const struct claim *claim, struct error *err)
 {
 	const struct alloc *alloc;

@@ -29,10 +29,6 @@ enum status alloc_options_check(struct state *state, const struct alloc *alloc, 
 /** The same for the volume that a claim of the allocation has. */
 enum status alloc_options_check_claim(struct state *state, const struct claim *claim, struct error *err);
 
-/** Returns the index of the claim's volume among those of its allocation, at which a node publishes it;
- * UINT8_MAX, which no publish has: the allocation does not ask for it. */
-uint8_t alloc_slot_of_claim(struct state *state, const struct claim *claim);
-
 /** Was the allocation submitted with @options (NULL: no options)? */
 bool alloc_options_are(struct state *state, const char *alloc_id,
 		       const Holdfast__V1__AllocationOptions *options);

@@ -228,8 +228,7 @@ static enum status make_ticket(struct server *server, const struct claim_entry *
 {
 	int64_t not_after_ms = clock_realtime_ms() + (int64_t)(server->config.ticket_ttl_us / USEC_PER_MSEC);
 
-	return ticket_make(server->issuer, &entry->claim, &entry->volume->volume,
-			   alloc_slot_of_claim(&server->state, &entry->claim), not_after_ms, ret, err);
+	return ticket_make(server->issuer, &entry->claim, &entry->volume->volume, not_after_ms, ret, err);
 }
 
 /* A claim that no controller attaches is on its way to the disk: let its ticket be signed meanwhile. */
@@ -538,6 +537,7 @@ static void make_claim(const struct volume *volume, const struct alloc *alloc,
 		.access_mode = request->access_mode,
 		.attachment_mode = request->attachment_mode,
 		.propagation = request->propagation,
+		.slot = (uint32_t)(request - alloc->volumes),
 		.generation = volume->generation + (mode == CLAIM_WRITE),
 		.state = CLAIM_RESERVED,
 		/* stored before the controller is asked. Without one the answer goes out as soon as this is

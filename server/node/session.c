@@ -4,7 +4,6 @@
 #include "server.h"
 
 #include "access/audit.h"
-#include "alloc/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -328,14 +327,13 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 /* Adds an expired ticket: the node can show it in a report, but not mount with it. If OpenSSL fails, there
  * is no ticket to show. A claim that is adopted, was freed, or is on other storage than @volume now gets no
  * ticket: it would be proof of a grant that never was. */
-static void add_ticket(struct server *server, const struct claim *claim, const struct volume *volume,
+static void add_ticket(const struct server *server, const struct claim *claim, const struct volume *volume,
 		       struct ticket *ticket, ProtobufCBinaryData *ret)
 {
 	struct error err;
 
 	if (!claim->adopted && !claim->was_freed && claim_is_on_storage(claim, volume) &&
-	    ticket_issue(server->issuer, claim, volume, alloc_slot_of_claim(&server->state, claim), 0, ticket,
-			 &err) == STATUS_OK)
+	    ticket_issue(server->issuer, claim, volume, 0, ticket, &err) == STATUS_OK)
 		*ret = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
 }
 

@@ -5,7 +5,6 @@
 
 #include "access/audit.h"
 #include "alloc/allocs.h"
-#include "alloc/options.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -418,6 +417,7 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 			      struct claim *ret, struct error *err)
 {
 	TRY(claim_from_pb(from, ret, err));
+	ret->slot = CLAIM_SLOT_UNKNOWN; /* a ticket names it */
 	if (!id_is_uuid(ret->id) || !id_is_uuid(ret->allocation_id))
 		return bad_claim(ret, "its id or its allocation's is not a lower-case UUID", err);
 	if (!str_eq(ret->node_id, session->node_id))
@@ -562,6 +562,7 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 		.access_mode = reported->access_mode,
 		.attachment_mode = reported->attachment_mode,
 		.propagation = reported->propagation,
+		.slot = reported->slot,
 		.generation = reported->generation,
 		.state = reported->state,
 		.sent_to_node = true,
@@ -794,14 +795,12 @@ static void count_alike(const struct session *session, const struct claim *repor
  * time, may be there too. A ticket or an allocation is proof of some claims, not of as many as the node
  * likes.
  */
-static enum status check_alike(struct session *session, const struct claim *reported, bool is_held,
+static enum status check_alike(const struct session *session, const struct claim *reported, bool is_held,
 			       struct error *err)
 {
-	uint64_t start_us = clock_monotonic_us();
 	struct alike alike;
 
 	count_alike(session, reported, &alike);
-	session_pay_search(session, start_us); /* adoption has a rate, which allows more than such walks */
 	/* more were never granted, and all of a volume are compared with each */
 	if (alike.n_of_volume >= CLAIMS_PER_VOLUME_MAX)
 		return error_set(
@@ -914,19 +913,9 @@ static bool was_freed_before(const struct session *session, const struct claim *
 	       held_twice_admit(session->server, claim, &err) != STATUS_OK;
 }
 
-/* Does the list of volumes that its node reports give @claim another slot than @ticket does? */
-static bool is_at_other_slot(struct server *server, const struct claim *claim,
-			     const ProtobufCBinaryData *ticket)
-{
-	return state_alloc_of(&server->state, claim) &&
-	       restore_proof_slot(ticket) != alloc_slot_of_claim(&server->state, claim);
-}
-
-/* Stores the reported claim as it counts from now on. @known: its record; NULL: it is not stored. @ticket
- * that proves it, or NULL. */
+/* Stores the reported claim as it counts from now on. @known: its record; NULL: it is not stored. */
 static enum status adopt(struct session *session, const struct claim *reported,
-			 const struct claim_entry *known, enum restore_storage storage,
-			 const ProtobufCBinaryData *ticket, struct error *err)
+			 const struct claim_entry *known, enum restore_storage storage, struct error *err)
 {
 	struct server *server = session->server;
 	bool is_again = known && known->claim.adopted;
@@ -938,8 +927,6 @@ static enum status adopt(struct session *session, const struct claim *reported,
 	epoch_choose_volume(session, reported, storage, &chosen);
 	epoch_adopt(server, reported, chosen.volume, chosen.is_own || known, &claim);
 	set_storage(storage, known ? &known->claim : NULL, &claim);
-	if (ticket && is_at_other_slot(server, &claim, ticket))
-		claim.storage_proven = false; /* or a fresh ticket would name the slot of the node's choice */
 	claim.state = state_for(server, &claim);
 	if (was_freed_before(session, &claim, known ? &known->claim : NULL, &chosen)) {
 		claim.state = CLAIM_UNPUBLISHING;
@@ -971,13 +958,20 @@ static enum status take_known(struct session *session, struct claim_entry *known
 	known->reported_by = session->serial;
 	if (is_held_already(&recorded))
 		return STATUS_OK;
-	if (!claim_is_live(&recorded)) /* one that is in memory was found without a search */
-		TRY(session_check_search(session, err));
-	if (!claim_is_live(&recorded) && check_alike(session, &recorded, true, err) != STATUS_OK) {
-		epoch_refuse(session, err);
-		return STATUS_OK;
+	if (!claim_is_live(&recorded)) {
+		uint64_t start_us = clock_monotonic_us();
+		enum status status;
+
+		TRY(session_check_search(session,
+					 err)); /* one that is in memory was found without a search */
+		status = check_alike(session, &recorded, true, err);
+		session_pay_search(session, start_us);
+		if (status != STATUS_OK) {
+			epoch_refuse(session, err);
+			return STATUS_OK;
+		}
 	}
-	return adopt(session, &recorded, known, RESTORE_STORAGE_UNKNOWN, NULL, err);
+	return adopt(session, &recorded, known, RESTORE_STORAGE_UNKNOWN, err);
 }
 
 /* An allocation that was pending in the backup has the node to which its ticket was given since. Without a
@@ -1012,7 +1006,7 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 {
 	bool is_past = reported->state == CLAIM_NODE_DETACHED;
 	enum restore_storage storage = RESTORE_STORAGE_UNKNOWN;
-	uint64_t start_us = clock_monotonic_us();
+	uint64_t start_us = clock_monotonic_us(), checks_us;
 	bool is_proven = restore_proof_by_ticket(session->server, reported, ticket, &storage);
 	enum status status;
 
@@ -1020,15 +1014,16 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 		TRY(check_history(session, reported, err));
 	if (is_proven && !is_past)
 		TRY(place_proven(session, reported, err));
+	checks_us = clock_monotonic_us();
 	status = check_unknown(session, reported, !is_past, ticket, is_proven, &storage, err);
-	if (status != STATUS_OK || is_past) /* adoption has its own rate */
-		session_pay_search(session, start_us);
+	/* adoption has a rate of its own, which allows more than the comparisons */
+	session_pay_search(session, status != STATUS_OK || is_past ? start_us : checks_us);
 	if (status != STATUS_OK) {
 		epoch_refuse(session, err);
 		return STATUS_OK;
 	}
 	return is_past ? epoch_take_past(session, reported, storage, err)
-		       : adopt(session, reported, NULL, storage, is_proven ? ticket : NULL, err);
+		       : adopt(session, reported, NULL, storage, err);
 }
 
 /* Finds the claim of the reported grant if it was adopted under another id. */

@@ -12,7 +12,6 @@
 #include "store/kv.h"
 
 #include <holdfast/v1/types.pb-c.h>
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -160,17 +159,9 @@ bool restore_proof_by_ticket(struct server *server, struct claim *claim, const P
 		return false;
 	claim->mode = ticket.read_only == 1 ? CLAIM_READ : CLAIM_WRITE;
 	claim->propagation = (enum propagation)ticket.propagation;
+	claim->slot = ticket.slot;
 	*ret = take_storage(&ticket, claim);
 	return true;
-}
-
-uint8_t restore_proof_slot(const ProtobufCBinaryData *bytes)
-{
-	struct ticket ticket;
-
-	assert(bytes->len == sizeof(ticket));
-	memcpy(&ticket, bytes->data, sizeof(ticket));
-	return ticket.slot;
 }
 
 /* Takes the modes from the server's own request for the volume: a node must not give itself others. False: it

@@ -45,9 +45,6 @@ enum restore_storage {
 bool restore_proof_by_ticket(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
 			     enum restore_storage *ret);
 
-/** @ticket for which restore_proof_by_ticket() was true. Returns the slot that it names. */
-uint8_t restore_proof_slot(const ProtobufCBinaryData *ticket);
-
 /** May @claim, which the store does not know, be adopted from the report of its node? @ticket came with it
  * and may be empty; @is_known: restore_proof_by_ticket() was true. @is_first_report in the epoch, of a node
  * that the forgotten time may have had: only there a claim may count without proof. STATUS_PERMISSION_DENIED

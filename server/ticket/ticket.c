@@ -440,7 +440,7 @@ static bool is_staged_writable(const struct claim *claim, const struct volume *v
 }
 
 enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
-			const struct volume *volume, uint8_t slot, int64_t not_after_ms, struct ticket *ret,
+			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			struct error *err)
 {
 	struct ticket ticket = {
@@ -449,7 +449,7 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 		/* not the claim's: if a later writer shares the volume, the helper refuses that */
 		.generation = volume->generation,
 		.not_after_ms = (uint64_t)not_after_ms,
-		.slot = slot,
+		.slot = (uint8_t)claim->slot,
 		.read_only = claim->mode == CLAIM_READ,
 		.propagation = (uint8_t)claim->propagation,
 		.stage_read_only = !is_staged_writable(claim, volume),
@@ -470,10 +470,10 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 }
 
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
-			 const struct volume *volume, uint8_t slot, int64_t not_after_ms, struct ticket *ret,
+			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err)
 {
-	TRY(ticket_make(issuer, claim, volume, slot, not_after_ms, ret, err));
+	TRY(ticket_make(issuer, claim, volume, not_after_ms, ret, err));
 	ticket_sign(issuer, ret);
 	return STATUS_OK;
 }

@@ -63,7 +63,7 @@ void ticket_issuer_hex(const struct ticket_issuer *issuer, char ret[static TICKE
 
 /** ticket_issue() without the signature. */
 enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
-			const struct volume *volume, uint8_t slot, int64_t not_after_ms, struct ticket *ret,
+			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			struct error *err);
 
 /** Signs @tickets, 1 to TICKET_BATCH_MAX of them, with one signature; from any thread. */
@@ -89,11 +89,11 @@ bool ticket_is_ours(struct ticket_issuer *issuer, const struct ticket *ticket);
 /** Does it know the key, in use or not, whose public half begins with these bytes? */
 bool ticket_issuer_knows_key(const struct ticket_issuer *issuer, const uint8_t id[static TICKET_KEY_ID_SIZE]);
 
-/** Makes a ticket with the rights that @claim, which must be held, gives its node on @volume at
- * @slot of its allocation until @not_after_ms. It has the volume's present generation: the newest among
+/** Makes a ticket with the rights that @claim, which must be held, gives its node on @volume until
+ * @not_after_ms. It has the volume's present generation: the newest among
  * claims that hold it together. */
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
-			 const struct volume *volume, uint8_t slot, int64_t not_after_ms, struct ticket *ret,
+			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err);
 
 /* Tickets that are signed while their claims are on their way to the disk, with one signature for as many as

@@ -155,7 +155,7 @@ static struct grant *make_grants(char **argv, uint32_t n, bool one_volume)
 		(void)str_format(volume.id, sizeof(volume.id), "bench-%u", one_volume ? 0 : i);
 		(void)str_format(grants[i].alloc, UUID_TEXT_SIZE, "01890000-0000-7000-8000-%012x", i);
 		memcpy(claim.allocation_id, grants[i].alloc, UUID_TEXT_SIZE);
-		if (ticket_issue(issuer, &claim, &volume, 0, clock_realtime_ms() + HOUR_MS, &grants[i].ticket,
+		if (ticket_issue(issuer, &claim, &volume, clock_realtime_ms() + HOUR_MS, &grants[i].ticket,
 				 &err) != STATUS_OK)
 			die(err.msg, err.sys_errno);
 	}

@@ -171,6 +171,8 @@ CLUSTER_TEST(a_claim_without_proof_gets_no_ticket)
 	report_the_lie(f, &alloc, &lie);
 	assert_int_equal(claim_for(&f->n1, INVENTED, &granted, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "only its node knows it"));
+	assert_int_equal(LIST_FIRST(&state_volume(&f->server->state, "default", "db")->claims)->claim.slot,
+			 CLAIM_SLOT_UNKNOWN);
 }
 
 static void offer_device(struct fixture *f, bool is_offered)

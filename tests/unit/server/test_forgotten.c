@@ -680,7 +680,7 @@ static void prove_disks(struct fixture *f, bool n1_first)
 	forget_what_n1_has(f, &alloc, &held);
 	make_rival(&held, 1, &rival);
 	memcpy(volume.profile, held.profile, sizeof(volume.profile));
-	assert_ok(ticket_issue(f->server->issuer, &rival, &volume, 0, 1, &rivals, NULL));
+	assert_ok(ticket_issue(f->server->issuer, &rival, &volume, 1, &rivals, NULL));
 	held.generation = 5;
 	ticket = ticket_of(f, &held);
 	report_both(f, n1_first, &held, &ticket, &rival, &rivals);
@@ -835,7 +835,7 @@ CLUSTER_TEST(a_believed_mount_of_a_disk_holds_the_volumes_of_its_profile)
 	alloc = alloc_of(f, ALLOC_1);
 	held = claim_of(f, ALLOC_1);
 	volume = state_volume(&f->server->state, "default", "db")->volume;
-	assert_ok(ticket_issue(f->server->issuer, &held, &volume, 0, 1, &ticket, NULL));
+	assert_ok(ticket_issue(f->server->issuer, &held, &volume, 1, &ticket, NULL));
 	restore(f, &backup, 1);
 	restart_with(f, make_another_key);
 	report_forgotten(f, &alloc, &held, &ticket);
@@ -891,7 +891,7 @@ static void forget_second_disk(struct fixture *f, bool is_in_use, struct alloc *
 	*held = claim_of(f, ALLOC_1);
 	volume = state_volume(&f->server->state, "default", "db")->volume;
 	restore(f, &backup, 1);
-	assert_ok(ticket_issue(f->server->issuer, held, &volume, 0, 1, ret_ticket, NULL));
+	assert_ok(ticket_issue(f->server->issuer, held, &volume, 1, ret_ticket, NULL));
 }
 
 /* The backup has that disk as volume more. */

@@ -249,8 +249,7 @@ TEST_FIXTURE(a_forgotten_claim_of_the_servers_own_work_is_held_again_while_it_ha
 		other = db(f)->volume;
 		if (since == OTHER_DISK)
 			(void)str_copy(other.source.by_id, sizeof(other.source.by_id), "wwn-0x2");
-		assert_int_equal(ticket_issue(f->server->issuer, &held, &other, 0, 1, &ticket, NULL),
-				 STATUS_OK);
+		assert_int_equal(ticket_issue(f->server->issuer, &held, &other, 1, &ticket, NULL), STATUS_OK);
 		forget_claim(f, &held);
 		if (since == A_RIVAL)
 			take_claim(f, &f->n2, "db", ALLOC_2);

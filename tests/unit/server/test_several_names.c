@@ -634,7 +634,7 @@ CLUSTER_TEST(an_attestation_about_one_disk_makes_no_second_writer_on_another)
 	held = LIST_FIRST(&state_volume(&f->server->state, "default", "more")->claims)->claim;
 	volume = state_volume(&f->server->state, "default", "more")->volume;
 	restore(f, &backup, 1);
-	assert_ok(ticket_issue(f->server->issuer, &held, &volume, 0, 1, &ticket, NULL));
+	assert_ok(ticket_issue(f->server->issuer, &held, &volume, 1, &ticket, NULL));
 	report_nothing(f);
 	f->source = "db";
 	assert_ok(attest(f, "n1", NULL, "it is off", 0, false, NULL, NULL));

@@ -99,7 +99,7 @@ TEST(a_ticket_matches_its_claim_and_is_signed)
 	char wire[WIRE_VOLUME_SIZE];
 	struct ticket t;
 
-	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 0, 123456, &t, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 123456, &t, NULL), STATUS_OK);
 	volume_wire_name("default", "db", wire);
 	assert_int_equal(t.magic, TICKET_MAGIC);
 	assert_string_equal(t.cluster, "c1");
@@ -129,7 +129,7 @@ TEST(the_ticket_of_a_csi_volume_names_its_plugin_and_storage)
 	memcpy(csi.plugin_id, "ebs", sizeof("ebs"));
 	memcpy(csi.external_id, "vol-1", sizeof("vol-1"));
 	(void)SHA256((const unsigned char *)"vol-1", strlen("vol-1"), source.u.csi.volume);
-	assert_int_equal(ticket_issue(f->issuer, &a_claim, &csi, 0, 1, &t, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &csi, 1, &t, NULL), STATUS_OK);
 	assert_string_equal(t.profile, "ebs");
 	(void)SHA256((const unsigned char *)&source, sizeof(source), digest);
 	ticket_mark_digest(digest, true);
@@ -144,7 +144,7 @@ TEST(a_readers_ticket_forbids_writing)
 	struct ticket t;
 
 	reader.mode = CLAIM_READ;
-	assert_int_equal(ticket_issue(f->issuer, &reader, &a_volume, 0, 1, &t, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, &reader, &a_volume, 1, &t, NULL), STATUS_OK);
 	assert_int_equal(t.read_only, 1);
 }
 
@@ -180,7 +180,7 @@ static bool is_staged_read_only(const struct fixture *f, const struct claim *cla
 {
 	struct ticket t;
 
-	assert_int_equal(ticket_issue(f->issuer, claim, volume, 0, 1, &t, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, claim, volume, 1, &t, NULL), STATUS_OK);
 	assert_int_equal(t.read_only, claim->mode == CLAIM_READ);
 	assert_true(t.read_only || !t.stage_read_only);
 	return t.stage_read_only;
@@ -253,7 +253,7 @@ static void issue_together(const struct fixture *f, size_t n, struct ticket *ret
 	struct ticket *tickets[TICKET_BATCH_MAX];
 
 	for (size_t i = 0; i < n; i++) {
-		assert_ok(ticket_make(f->issuer, &a_claim, &a_volume, 0, (int64_t)i, &ret[i], NULL));
+		assert_ok(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)i, &ret[i], NULL));
 		tickets[i] = &ret[i];
 	}
 	ticket_sign_all(f->issuer, tickets, n);
@@ -316,7 +316,7 @@ TEST(the_digest_is_that_of_the_source_without_device_numbers)
 
 	(void)str_copy(source.u.block.by_id, sizeof(source.u.block.by_id), "wwn-0x1");
 	(void)SHA256((const unsigned char *)&source, sizeof(source), digest);
-	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 0, 1, &t, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
 	assert_memory_equal(t.source_digest, digest, sizeof(digest));
 }
 
@@ -385,7 +385,7 @@ static struct ticket_ahead *begin(const struct fixture *f, struct ticket_signer 
 	struct ticket_ahead *ahead;
 	struct ticket asked;
 
-	assert_ok(ticket_make(f->issuer, &a_claim, &a_volume, 0, (int64_t)number, &asked, NULL));
+	assert_ok(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)number, &asked, NULL));
 	ahead = NON_NULL(ticket_ahead_new(signer, &asked));
 	return ahead;
 }
@@ -473,7 +473,7 @@ TEST(a_ticket_of_another_generation_is_not_taken)
 	struct ticket t;
 
 	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
-	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, 0, 1, &t, NULL), STATUS_OK);
+	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
 	ahead = ticket_ahead_new(signer, &t);
 	assert_false(ticket_ahead_take(ahead, a_volume.generation + 1, &t));
 	assert_false(ticket_ahead_take(NULL, a_volume.generation, &t));
@@ -491,10 +491,10 @@ TEST(a_further_key_signs_only_once_it_is_used_and_former_tickets_stay_ours)
 	struct ticket before, after;
 
 	assert_int_equal(ticket_issuer_make_key(f->issuer, next, wrapped, NULL), STATUS_OK);
-	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 0, 1, &before, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &before, NULL), STATUS_OK);
 	assert_true(is_signed(f, &before));
 	assert_true(ticket_issuer_use(f->issuer, next));
-	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 0, 1, &after, NULL), STATUS_OK);
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &after, NULL), STATUS_OK);
 	assert_false(is_signed(f, &after));
 	assert_true(ticket_is_ours(f->issuer, &before));
 	assert_true(ticket_is_ours(f->issuer, &after));
