@@ -40,7 +40,9 @@ struct releases {
 enum {
 	TIMER_ACCURACY_US = 1000,
 	PUSH_ACCURACY_US = 100,
-	PUSH_PAUSE_US = 100, /* for each claim of a slice: ten times what it costs */
+	PUSH_SLICE_US = 2000, /* a try compares with all claims of the volume, which may be many */
+	PUSH_PAUSE_US = 100,  /* for each claim of a slice */
+	PUSH_PAUSES = 9,      /* and times what the slice took: tries take at most a tenth of the time */
 };
 
 /* Returns whether one detach takes away what both claims hold: the provider knows nodes and volumes only by
@@ -500,9 +502,9 @@ static void push_some(struct releases *releases)
 	struct server *server = releases->server;
 	struct claim_queue *stuck = &server->state.stuck;
 	struct claim_entry *entry;
-	uint64_t n = 0;
+	uint64_t start_us = clock_monotonic_us(), taken_us = 0, n = 0;
 
-	while (n < RELEASE_SWEEP_SLICE && (entry = TAILQ_FIRST(stuck)) &&
+	while (n < RELEASE_SWEEP_SLICE && taken_us < PUSH_SLICE_US && (entry = TAILQ_FIRST(stuck)) &&
 	       entry->work.n_notes < releases->n_notes) {
 		const struct plugin_entry *plugin = state_plugin(&server->state, entry->claim.plugin_id);
 		uint64_t n_notes = entry->work.n_notes;
@@ -512,10 +514,12 @@ static void push_some(struct releases *releases)
 		if (plugin && plugin->noted > n_notes)
 			push(server, entry, plugin->noted_healthy > n_notes);
 		n++;
+		taken_us = clock_monotonic_us() - start_us;
 	}
 	if (n > 0) /* without memory for it, the next report continues */
 		(void)sd_event_add_time_relative(server->event, &releases->push, CLOCK_MONOTONIC,
-						 n * PUSH_PAUSE_US, PUSH_ACCURACY_US, on_push, releases);
+						 n * PUSH_PAUSE_US + PUSH_PAUSES * taken_us, PUSH_ACCURACY_US,
+						 on_push, releases);
 }
 
 /* A controller of the plugin may be there again, or be another one; or, without one, the provider's id of a
