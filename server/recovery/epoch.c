@@ -962,8 +962,8 @@ static enum status take_known(struct session *session, struct claim_entry *known
 		uint64_t start_us = clock_monotonic_us();
 		enum status status;
 
-		TRY(session_check_search(session,
-					 err)); /* one that is in memory was found without a search */
+		/* one that is in memory was found without a search */
+		TRY(session_check_search(session, err));
 		status = check_alike(session, &recorded, true, err);
 		session_pay_search(session, start_us);
 		if (status != STATUS_OK) {

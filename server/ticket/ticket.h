@@ -90,8 +90,7 @@ bool ticket_is_ours(struct ticket_issuer *issuer, const struct ticket *ticket);
 bool ticket_issuer_knows_key(const struct ticket_issuer *issuer, const uint8_t id[static TICKET_KEY_ID_SIZE]);
 
 /** Makes a ticket with the rights that @claim, which must be held, gives its node on @volume until
- * @not_after_ms. It has the volume's present generation: the newest among
- * claims that hold it together. */
+ * @not_after_ms. It has the volume's present generation: the newest among claims that hold it together. */
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
 			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err);
