@@ -303,12 +303,17 @@ static bool is_detach_wanted(struct server *server, void *userdata)
 	return true;
 }
 
-/* Is it only an answer that the plugin does not know the volume or the node? That proves nothing if no attach
- * ever confirmed the node's id: the node may have invented it. */
+/* Has no attach ever confirmed the node's id? Then the node may have invented it. */
+static bool is_only_reported(const struct claim *claim)
+{
+	return claim->adopted && claim->attach != ATTACH_DONE;
+}
+
+/* Is it only an answer that the plugin does not know the volume or the node? That proves nothing for an
+ * invented id. */
 static bool is_no_proof(const struct claim *claim, const Holdfast__V1__PluginReply *reply, struct error *ret)
 {
-	if (!reply || !reply->detach || !reply->detach->not_found || !claim->adopted ||
-	    claim->attach == ATTACH_DONE)
+	if (!reply || !reply->detach || !reply->detach->not_found || !is_only_reported(claim))
 		return false;
 	(void)error_set(ret, STATUS_FAILED_PRECONDITION, 0,
 			"plugin %s does not know the volume or the node, which proves nothing for a claim "
@@ -391,6 +396,7 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	struct controller_call call = {
 		.plugin_id = entry->claim.plugin_id,
 		.namespace = entry->claim.namespace,
+		.reporter = is_only_reported(&entry->claim) ? entry->claim.node_id : NULL,
 		.wanted = is_detach_wanted,
 		.done = on_detached,
 		.userdata = detach,

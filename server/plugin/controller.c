@@ -146,6 +146,7 @@ struct plugin_job {
 	bool is_of_controller; /* of node_id, not to its node service */
 	uint64_t timeout_us;
 	char namespace[NAMESPACE_MAX + 1];
+	char reporter[NODE_ID_MAX + 1];
 	char node_id[NODE_ID_MAX + 1]; /* that was asked last, or will be; empty: not chosen yet */
 	struct session *session;       /* that it went down; NULL: it waits */
 	LIST_ENTRY(plugin_job) of_session;
@@ -231,6 +232,22 @@ static size_t count_side(const struct plugin_queue *queue, bool is_list)
 	return n;
 }
 
+/* A node can report any number of claims that no detach ever ends. */
+static enum status check_reporter(const struct plugin_queue *queue, const char *reporter, struct error *err)
+{
+	const struct plugin_job *job;
+	size_t n = 0;
+
+	TAILQ_FOREACH (job, &queue->first.jobs, waiting)
+		n += str_eq(job->reporter, reporter);
+	if (n < CONTROLLER_REPORTED_MAX)
+		return STATUS_OK;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "plugin %s: %zu detaches of claims that are known only from the report of node %s "
+			 "wait for its controller, the most there may be; see holdfast node status %s",
+			 queue->plugin_id, n, reporter, reporter);
+}
+
 /* STATUS_RESOURCE_EXHAUSTED when CONTROLLER_QUEUE_MAX calls of this kind wait in it. Calls that tenants ask
  * for take not the last room of a fence, and those of one namespace not the last of another. */
 static enum status plugin_queue_check_room(struct plugin_queue *queue, const struct controller_call *call,
@@ -247,7 +264,7 @@ static enum status plugin_queue_check_room(struct plugin_queue *queue, const str
 			(!line || count_of(line, call->namespace, is_list) >= CONTROLLER_QUEUE_KEPT_FREE);
 
 	if (n < CONTROLLER_QUEUE_MAX && !has_many)
-		return STATUS_OK;
+		return call->reporter ? check_reporter(queue, call->reporter, err) : STATUS_OK;
 	return error_set(
 		err, STATUS_RESOURCE_EXHAUSTED, 0,
 		"plugin %s: %zu calls wait for its controller, the most there may be%s; try again later",
@@ -669,6 +686,8 @@ static struct plugin_job *job_new(struct controllers *controllers, const struct 
 	}
 	if (call->namespace)
 		str_copy_text(job->namespace, sizeof(job->namespace), call->namespace);
+	if (call->reporter)
+		(void)str_copy(job->reporter, sizeof(job->reporter), call->reporter);
 	if (call->node_id)
 		(void)str_copy(job->node_id, sizeof(job->node_id), call->node_id);
 	return job;

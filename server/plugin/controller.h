@@ -30,6 +30,7 @@ enum {
 	/* Creations, confirmations and lists in flight, per plugin: below the calls that an agent has in
 	 * flight to one plugin, so that an attach and what a node mounts find room there. */
 	CONTROLLER_SIDE_MAX = 12,
+	CONTROLLER_REPORTED_MAX = 16, /* calls of one reporter that wait, per plugin */
 	CONTROLLER_CALL_BYTES_MAX = 256 * 1024,
 };
 
@@ -51,6 +52,7 @@ struct controller_call {
 	const char *plugin_id;
 	const Holdfast__V1__PluginCall *call; /* request set; copied. call_id and timeout_ms are filled in */
 	const char *namespace; /* for which it counts, see access_sharer(); NULL: the server by itself */
+	const char *reporter;  /* the claim is known only from this node's report; or NULL */
 	const char *node_id;   /* NULL: any controller; else the node service of this node */
 	bool is_of_controller; /* of node_id: its controller, not its node service */
 	uint64_t timeout_us;   /* 0: controller_timeout of the settings */

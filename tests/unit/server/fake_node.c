@@ -293,6 +293,7 @@ void fake_node_send_fingerprint(struct fake_node *node)
 		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT,
 		   .fingerprint = &fingerprint);
 
+	fingerprint.ticket_keys = node->ticket_keys;
 	send_up(node, &up);
 }
 

@@ -9,11 +9,13 @@
 #include "base/cleanup.h"
 #include "model/pb.h"
 #include "node/session.h"
+#include "plugin/controller.h"
 #include "state/change.h"
 
 #define LIE "0189dead-0000-7000-8000-00000000000f"
 #define INVENTED "0189dead-0000-7000-8000-000000000001"
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
 static int n_paid; /* without those of session.c itself */
 
@@ -331,4 +333,91 @@ CLUSTER_TEST(a_freed_claim_in_memory_is_not_compared_by_a_node_that_has_used_up_
 	UNTIL(f, !f->n1.stream);
 	assert_non_null(strstr(f->n1.closed_message, "names too many claims"));
 	assert_int_equal(state_claim(&f->server->state, lie.id)->claim.state, CLAIM_FREED);
+}
+
+enum { N_PAST = CONTROLLER_REPORTED_MAX + 24 };
+
+/* Returns the claim number @i of work that has ended on n1, as the server has it. */
+static const struct claim *past_claim(struct fixture *f, int i)
+{
+	const struct claim_entry *entry = state_claim(&f->server->state, lie_number(i).id);
+
+	return entry ? &entry->claim : NULL;
+}
+
+/* In a new epoch n1 reports past claims: all of db, each under another id at the provider, or of a volume
+ * each. The provider handles each detach as @outcome. */
+static void report_past_claims(struct fixture *f, bool is_of_db, enum model_outcome outcome)
+{
+	struct backup backup = {0};
+	char node_id[64];
+
+	for (int i = 0; i < N_PAST && !is_of_db; i++) {
+		(void)str_format(node_id, sizeof(node_id), "v%d", i);
+		register_csi(f, node_id);
+	}
+	register_csi(f, "db");
+	register_csi(f, "other");
+	connect_csi(f);
+	f->source = "other";
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	take_backup(f, &backup);
+	restore_with_an_unknown_key(f, &backup);
+	connect_csi(f);
+	model_plugin_order(&f->plugin, DETACH, outcome, UINT_MAX, 0);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	for (int i = 0; i < N_PAST; i++) {
+		struct claim lie = lie_number(i);
+
+		lie.state = CLAIM_NODE_DETACHED;
+		lie.access_mode = SINGLE_NODE_WRITER;
+		(void)str_copy(lie.plugin_id, sizeof(lie.plugin_id), CSI_PLUGIN);
+		if (!is_of_db)
+			(void)str_format(lie.volume_id, sizeof(lie.volume_id), "v%d", i);
+		(void)str_format(node_id, sizeof(node_id), "i-lie-%d", i);
+		f->n1.csi.node_id = node_id;
+		if (is_of_db)
+			fake_node_send_fingerprint(&f->n1);
+		report_with(&f->n1, 1, NULL, &lie, NULL, i + 1 < N_PAST);
+		settle(f);
+	}
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	settle(f);
+}
+
+static size_t count_errors(struct fixture *f, const char *words)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < N_PAST; i++)
+		n += past_claim(f, i) && strstr(past_claim(f, i)->last_error, words);
+	return n;
+}
+
+/* They are kept, and each is tried without end. */
+CLUSTER_TEST(detaches_of_claims_that_a_node_invents_leave_the_queue_to_others)
+{
+	struct controller_stats stats;
+
+	f->controller_timeout_us = 3600 * USEC_PER_SEC;
+	report_past_claims(f, true, MODEL_HOLD);
+	assert_int_equal(state_node(&f->server->state, "n1")->n_live, N_PAST);
+	controller_stats(f->server, &stats);
+	assert_int_equal(stats.waiting, CONTROLLER_REPORTED_MAX);
+	assert_int_equal(stats.in_flight, 1);
+	assert_int_equal(
+		count_errors(f, "16 detaches of claims that are known only from the report of node n1"),
+		N_PAST - CONTROLLER_REPORTED_MAX - 1);
+	/* each has its turn */
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, UINT_MAX, 0);
+	fake_node_answer(&f->n2);
+	UNTIL(f, count_errors(f, "which proves nothing") == N_PAST);
+	assert_int_equal(state_node(&f->server->state, "n1")->n_live, N_PAST);
+}
+
+CLUSTER_TEST(past_claims_of_more_volumes_than_may_wait_are_detached)
+{
+	report_past_claims(f, false, MODEL_OK);
+	UNTIL(f, state_node(&f->server->state, "n1")->n_live == 0);
+	assert_int_equal(f->plugin.calls[DETACH], N_PAST);
 }

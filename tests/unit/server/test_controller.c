@@ -31,6 +31,7 @@ struct fixture_controller {
 	struct model_plugin plugin;
 	struct outcome outcomes[CALLS_MAX];
 	unsigned int ends;
+	const char *reporter;
 	const char *volume; /* NULL: VOLUME */
 	const char *namespace;
 };
@@ -302,6 +303,7 @@ static enum status ask_in(struct fixture *f, plugin_call *pb, const char *namesp
 {
 	const struct controller_call controller = {.plugin_id = CSI_PLUGIN,
 						   .namespace = namespace,
+						   .reporter = world.reporter,
 						   .call = pb,
 						   .done = on_done,
 						   .userdata = &asked};
@@ -350,6 +352,38 @@ CASE(calls_of_one_namespace_leave_room_for_another_and_for_the_server)
 	expect_ok(0);
 	expect_ok(2);
 	UNTIL(f, asked.times == 2 * CONTROLLER_QUEUE_MAX);
+}
+
+/* A node can report any number of claims under ids that the provider does not know. */
+CASE(detaches_known_from_one_node_leave_room_for_others)
+{
+	plugin_call detach = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerDetachRequest request = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
+	char volume[] = VOLUME, node_id[] = "i-n1";
+	int n_proven;
+
+	asked = (struct outcome){0};
+	request.external_id = volume;
+	request.external_node_id = node_id;
+	detach.request_case = DETACH;
+	detach.detach = &request;
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	start_call(0, ATTACH);
+	world.reporter = "n1";
+	assert_int_equal(fill_as(f, &detach, "a"), CONTROLLER_REPORTED_MAX);
+	assert_int_equal(fill_as(f, &detach, "b"), 0);
+	world.reporter = "n2";
+	assert_int_equal(fill_as(f, &detach, "a"), CONTROLLER_REPORTED_MAX);
+	world.reporter = NULL;
+	n_proven = fill_as(f, &detach, NULL);
+	assert_int_equal(n_proven, CONTROLLER_QUEUE_MAX - 2 * CONTROLLER_REPORTED_MAX);
+	UNTIL(f, f->n1.n_held == 1);
+	fake_node_answer(&f->n1);
+	expect_ok(0);
+	UNTIL(f, asked.times == CONTROLLER_QUEUE_MAX);
+	world.reporter = "n1"; /* those that have ended keep no place */
+	assert_int_equal(ask_in(f, &detach, "a"), STATUS_OK);
+	UNTIL(f, asked.times == CONTROLLER_QUEUE_MAX + 1);
 }
 
 /* A token has a share of the lists, and its namespace one of the other calls. */
