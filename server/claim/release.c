@@ -43,6 +43,8 @@ enum {
 	PUSH_SLICE_US = 2000, /* a try compares with all claims of the volume, which may be many */
 	PUSH_PAUSE_US = 100,  /* for each claim of a slice */
 	PUSH_PAUSES = 9,      /* and times what the slice took: tries take at most a tenth of the time */
+	/* after an answer that proves nothing: an operator ends it, and a node can invent any number */
+	NO_PROOF_RETRY_US = 600 * USEC_PER_SEC,
 };
 
 /* Returns whether one detach takes away what both claims hold: the provider knows nodes and volumes only by
@@ -338,6 +340,7 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 	if (controllers_have_stopped(server) || entry->claim.state != CLAIM_NODE_DETACHED)
 		return;
 	if (is_no_proof(&entry->claim, reply, &failure)) {
+		entry->work.backoff = (struct backoff)BACKOFF_INIT(NO_PROOF_RETRY_US, NO_PROOF_RETRY_US);
 		reply = NULL;
 		err = &failure;
 	}
