@@ -164,8 +164,9 @@ bool restore_proof_by_ticket(struct server *server, struct claim *claim, const P
 	return true;
 }
 
-/* Takes the modes from the server's own request for the volume: a node must not give itself others. False: it
- * has no such request. */
+/* Takes the modes and the slot from the server's own request for the volume: a node must not give itself
+ * others.
+ * False: it has no such request. */
 static bool take_request(struct server *server, struct claim *claim)
 {
 	const struct alloc_entry *entry = state_alloc_of(&server->state, claim);
@@ -176,6 +177,7 @@ static bool take_request(struct server *server, struct claim *claim)
 	claim->access_mode = request->access_mode;
 	claim->attachment_mode = request->attachment_mode;
 	claim->propagation = request->propagation;
+	claim->slot = (uint32_t)(request - entry->alloc.volumes);
 	return true;
 }
 

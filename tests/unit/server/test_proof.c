@@ -161,7 +161,8 @@ static void run_first_and_db(struct fixture *f)
 		STATUS_OK);
 }
 
-/* Work with the volumes "first" and "db" began after the backup. n1 reports it with the given ones. */
+/* Work with the volumes "first" and "db" got the latter after the backup. n1 reports it with the given ones.
+ * n = 0: the backup has the work, and n1 has lost the ticket. */
 static void expect_slot_after_report(struct fixture *f, size_t n, const char *const sources[])
 {
 	cleanup_pb Holdfast__V1__ClaimVolumeResponse *granted = NULL, *fresh = NULL;
@@ -176,10 +177,13 @@ static void expect_slot_after_report(struct fixture *f, size_t n, const char *co
 	assert_int_equal(register_disk(f, &f->operator, "first", "wwn-0x2", NULL), STATUS_OK);
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
+	if (n == 0)
+		run_first_and_db(f);
 	take_backup(f, &backup);
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
-	run_first_and_db(f);
+	if (n > 0)
+		run_first_and_db(f);
 	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &granted, &err), err);
 	memcpy(&ticket, granted->ticket.data, sizeof(ticket));
 	assert_int_equal(ticket.slot, 1);
@@ -189,13 +193,15 @@ static void expect_slot_after_report(struct fixture *f, size_t n, const char *co
 	restore(f, &backup, 1);
 	for (size_t i = 0; i < n; i++)
 		volumes[i] = alloc.volumes[str_eq(sources[i], "db")];
-	alloc.volumes = volumes;
-	alloc.n_volumes = (uint32_t)n;
+	if (n > 0) {
+		alloc.volumes = volumes;
+		alloc.n_volumes = (uint32_t)n;
+	}
 	alloc.client_status = CLIENT_RUNNING;
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
 	report(f, &f->n2, 1, NULL, NULL, false);
-	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	report_with(&f->n1, 1, &alloc, &held, n > 0 ? &ticket : NULL, false);
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	assert_int_equal(db(f)->n_live, 1);
 	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &fresh, &err), err);
@@ -222,6 +228,11 @@ CLUSTER_TEST(forgotten_work_whose_node_leaves_a_volume_out_gets_no_other_slot)
 	static const char *const sources[] = {"db"};
 
 	expect_slot_after_report(f, 1, sources);
+}
+
+CLUSTER_TEST(known_work_whose_ticket_is_lost_gets_a_ticket_for_its_slot)
+{
+	expect_slot_after_report(f, 0, NULL);
 }
 
 /* The node can show that ticket in a report. */
