@@ -40,9 +40,9 @@ struct releases {
 enum {
 	TIMER_ACCURACY_US = 1000,
 	PUSH_ACCURACY_US = 100,
-	PUSH_SLICE_US = 2000, /* a try compares with all claims of the volume, which may be many */
-	PUSH_PAUSE_US = 100,  /* for each claim of a slice */
-	PUSH_PAUSES = 9,      /* and times what the slice took: tries take at most a tenth of the time */
+	SLICE_US = 2000,     /* a try compares with all claims of the volume, which may be many */
+	PUSH_PAUSE_US = 100, /* for each claim of a slice */
+	SLICE_SHARE = 10,    /* tries take at most a tenth of the time: timers count from the turn's begin */
 	/* after an answer that proves nothing: an operator ends it, and a node can invent any number */
 	NO_PROOF_RETRY_US = 600 * USEC_PER_SEC,
 };
@@ -181,9 +181,12 @@ static void wait_for(struct claim_entry *entry, uint64_t delay_us)
 					 TIMER_ACCURACY_US, on_time, entry);
 }
 
-static void wait_longer(struct claim_entry *entry)
+/* At least @least_us. */
+static void wait_longer(struct claim_entry *entry, uint64_t least_us)
 {
-	wait_for(entry, backoff_next(&entry->work.backoff, backoff_random()));
+	uint64_t delay_us = backoff_next(&entry->work.backoff, backoff_random());
+
+	wait_for(entry, delay_us > least_us ? delay_us : least_us);
 }
 
 /* The claim may be gone from memory afterwards, if it was freed long ago. */
@@ -203,13 +206,13 @@ static void step(struct claim_entry *entry, const struct claim_event *event)
 	log_ctx(LOG_WARNING, claim_log(&log, &entry->claim, "release", LOG_EVENT_NONE, &err),
 		"cannot record a step of the release, to be repeated");
 	if (!work->timer)
-		wait_longer(entry);
+		wait_longer(entry, 0);
 }
 
 static void ask_node(struct claim_entry *entry)
 {
 	session_release_claim(entry->node->session, &entry->claim);
-	wait_longer(entry);
+	wait_longer(entry, 0);
 }
 
 static void expire(struct server *server, struct claim_entry *entry)
@@ -248,14 +251,15 @@ static void queue_stuck(struct claim_entry *entry)
 }
 
 /* Schedules the next try and logs the failure. @was_called: the plugin may have been reached. The repeated
- * failure to find a controller is not worth a write. */
-static void be_stuck(struct claim_entry *entry, const struct error *err, bool was_called)
+ * failure to find a controller is not worth a write.
+ * @taken_us: by this try. All stuck claims together take at most a tenth of the time with such tries. */
+static void be_stuck(struct claim_entry *entry, const struct error *err, bool was_called, uint64_t taken_us)
 {
 	struct releases *releases = entry->server->releases;
 	struct claim_log log;
 
 	releases->stats.detach_errors++;
-	wait_longer(entry);
+	wait_longer(entry, SLICE_SHARE * taken_us * releases->stats.stuck);
 	queue_stuck(entry);
 	entry->work.is_stuck = true;
 	entry->work.was_called = was_called;
@@ -352,7 +356,7 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 	if (reply)
 		free_detached(entry, detach->external_node_id);
 	else if (release_next(server, entry) == RELEASE_DETACH)
-		be_stuck(entry, err, true);
+		be_stuck(entry, err, true, 0);
 	else
 		release_drive(server, entry); /* a controller is available again: the call was not sent */
 }
@@ -423,14 +427,14 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	return status;
 }
 
-static void start_detach(struct server *server, struct claim_entry *entry)
+static void start_detach(struct server *server, struct claim_entry *entry, uint64_t start_us)
 {
 	struct error err;
 
 	if (call_detach(server, entry, &err) == STATUS_OK)
 		entry->work.is_asked = true;
 	else
-		be_stuck(entry, &err, false);
+		be_stuck(entry, &err, false, clock_monotonic_us() - start_us);
 }
 
 /* --- what drives it --- */
@@ -446,6 +450,7 @@ void release_freed(struct server *server, void *userdata)
 
 void release_drive(struct server *server, struct claim_entry *entry)
 {
+	uint64_t start_us = clock_monotonic_us();
 	enum release_action action = release_next(server, entry);
 
 	if (controllers_have_stopped(server))
@@ -468,7 +473,7 @@ void release_drive(struct server *server, struct claim_entry *entry)
 		ask_node(entry);
 		break;
 	case RELEASE_DETACH:
-		start_detach(server, entry);
+		start_detach(server, entry, start_us);
 		break;
 	case RELEASE_FREE:
 		free_claim(entry);
@@ -513,7 +518,7 @@ static void push_some(struct releases *releases)
 	struct claim_entry *entry;
 	uint64_t start_us = clock_monotonic_us(), taken_us = 0, n = 0;
 
-	while (n < RELEASE_SWEEP_SLICE && taken_us < PUSH_SLICE_US && (entry = TAILQ_FIRST(stuck)) &&
+	while (n < RELEASE_SWEEP_SLICE && taken_us < SLICE_US && (entry = TAILQ_FIRST(stuck)) &&
 	       entry->work.n_notes < releases->n_notes) {
 		const struct plugin_entry *plugin = state_plugin(&server->state, entry->claim.plugin_id);
 		uint64_t n_notes = entry->work.n_notes;
@@ -527,7 +532,7 @@ static void push_some(struct releases *releases)
 	}
 	if (n > 0) /* without memory for it, the next report continues */
 		(void)sd_event_add_time_relative(server->event, &releases->push, CLOCK_MONOTONIC,
-						 n * PUSH_PAUSE_US + PUSH_PAUSES * taken_us, PUSH_ACCURACY_US,
+						 n * PUSH_PAUSE_US + SLICE_SHARE * taken_us, PUSH_ACCURACY_US,
 						 on_push, releases);
 }
 
@@ -845,14 +850,16 @@ static uint64_t look_at_slice(struct releases *releases)
 {
 	struct server *server = releases->server;
 	struct claim_entry *entry = claim_behind(&server->state, releases->cursor);
+	uint64_t start_us = clock_monotonic_us(), taken_us = 0;
 
-	for (int i = 0; entry && i < RELEASE_SWEEP_SLICE; i++) {
+	for (int i = 0; entry && i < RELEASE_SWEEP_SLICE && taken_us < SLICE_US; i++) {
 		memcpy(releases->cursor, entry->claim.id, sizeof(releases->cursor));
 		look_at(releases, entry);
 		entry = claim_behind(&server->state, releases->cursor); /* history may have gone */
+		taken_us = clock_monotonic_us() - start_us;
 	}
 	if (entry)
-		return SLICE_GAP_US;
+		return taken_us < SLICE_US ? SLICE_GAP_US : SLICE_SHARE * taken_us;
 	releases->cursor[0] = '\0';
 	releases->stats.sweeps++;
 	releases->stats.waits = releases->waits;
