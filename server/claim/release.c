@@ -42,10 +42,21 @@ enum {
 	PUSH_ACCURACY_US = 100,
 	SLICE_US = 2000,     /* a try compares with all claims of the volume, which may be many */
 	PUSH_PAUSE_US = 100, /* for each claim of a slice */
-	SLICE_SHARE = 10,    /* tries take at most a tenth of the time: timers count from the turn's begin */
+	SLICE_SHARE = 10,    /* slices, and tries by timers, take at most a tenth of the time */
+	SLICE_GAP_MAX_US = USEC_PER_SEC,
 	/* after an answer that proves nothing: an operator ends it, and a node can invent any number */
 	NO_PROOF_RETRY_US = 600 * USEC_PER_SEC,
+	TRY_GAP_MAX_US = 600 * USEC_PER_SEC,
 };
+
+/* Pause of work that took @taken_us and comes @n times, counted from the begin of the turn of the loop, as
+ * timers are. The machine may have been paused meanwhile: at most @max_us. */
+static uint64_t pause_after(uint64_t taken_us, size_t n, uint64_t max_us)
+{
+	uint64_t pause_us = SLICE_SHARE * taken_us * n;
+
+	return pause_us < max_us ? pause_us : max_us;
+}
 
 /* Returns whether one detach takes away what both claims hold: the provider knows nodes and volumes only by
  * their ids. A node may have reported another id when it got the second claim, or the volume had another one:
@@ -259,7 +270,7 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 	struct claim_log log;
 
 	releases->stats.detach_errors++;
-	wait_longer(entry, SLICE_SHARE * taken_us * releases->stats.stuck);
+	wait_longer(entry, pause_after(taken_us, releases->stats.stuck, TRY_GAP_MAX_US));
 	queue_stuck(entry);
 	entry->work.is_stuck = true;
 	entry->work.was_called = was_called;
@@ -516,7 +527,7 @@ static void push_some(struct releases *releases)
 	struct server *server = releases->server;
 	struct claim_queue *stuck = &server->state.stuck;
 	struct claim_entry *entry;
-	uint64_t start_us = clock_monotonic_us(), taken_us = 0, n = 0;
+	uint64_t start_us = clock_monotonic_us(), taken_us = 0, n = 0, delay_us;
 
 	while (n < RELEASE_SWEEP_SLICE && taken_us < SLICE_US && (entry = TAILQ_FIRST(stuck)) &&
 	       entry->work.n_notes < releases->n_notes) {
@@ -530,10 +541,10 @@ static void push_some(struct releases *releases)
 		n++;
 		taken_us = clock_monotonic_us() - start_us;
 	}
+	delay_us = n * PUSH_PAUSE_US + pause_after(taken_us, 1, SLICE_GAP_MAX_US);
 	if (n > 0) /* without memory for it, the next report continues */
-		(void)sd_event_add_time_relative(server->event, &releases->push, CLOCK_MONOTONIC,
-						 n * PUSH_PAUSE_US + SLICE_SHARE * taken_us, PUSH_ACCURACY_US,
-						 on_push, releases);
+		(void)sd_event_add_time_relative(server->event, &releases->push, CLOCK_MONOTONIC, delay_us,
+						 PUSH_ACCURACY_US, on_push, releases);
 }
 
 /* A controller of the plugin may be there again, or be another one; or, without one, the provider's id of a
@@ -859,7 +870,7 @@ static uint64_t look_at_slice(struct releases *releases)
 		taken_us = clock_monotonic_us() - start_us;
 	}
 	if (entry)
-		return taken_us < SLICE_US ? SLICE_GAP_US : SLICE_SHARE * taken_us;
+		return taken_us < SLICE_US ? SLICE_GAP_US : pause_after(taken_us, 1, SLICE_GAP_MAX_US);
 	releases->cursor[0] = '\0';
 	releases->stats.sweeps++;
 	releases->stats.waits = releases->waits;
