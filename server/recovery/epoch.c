@@ -760,7 +760,7 @@ static bool is_held_already(const struct claim *known)
 
 /* Live claims of an allocation, which may be collected. */
 struct alike {
-	size_t n_of_volume; /* also of other allocations of the node */
+	size_t n_of_storage; /* also of other allocations of the node, and under other names of the volume */
 	size_t n_of_alloc;
 	size_t n;	   /* of these on one volume */
 	bool is_in_report; /* it has named one of those */
@@ -777,10 +777,12 @@ static void count_alike(const struct session *session, const struct claim *repor
 
 		bool is_of_volume = str_eq(claim->volume_id, reported->volume_id) &&
 				    str_eq(claim->namespace, reported->namespace);
+		bool is_of_storage = is_of_volume || (reported->external_id[0] != '\0' &&
+						      str_eq(claim->external_id, reported->external_id));
 
 		if (!claim_is_live(claim))
 			continue;
-		ret->n_of_volume += is_of_volume;
+		ret->n_of_storage += is_of_storage;
 		if (!str_eq(claim->allocation_id, reported->allocation_id))
 			continue;
 		ret->n_of_alloc++;
@@ -801,11 +803,12 @@ static enum status check_alike(const struct session *session, const struct claim
 	struct alike alike;
 
 	count_alike(session, reported, &alike);
-	/* more were never granted, and all of a volume are compared with each */
-	if (alike.n_of_volume >= CLAIMS_PER_VOLUME_MAX)
+	/* more were never granted, and all of a storage are compared with each */
+	if (alike.n_of_storage >= CLAIMS_PER_VOLUME_MAX)
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"node %s reports more than %d claims on volume %s/%s: claim %s is not adopted",
+			"node %s reports more than %d claims on volume %s/%s and its other names: claim %s "
+			"is not adopted",
 			reported->node_id, CLAIMS_PER_VOLUME_MAX, reported->namespace, reported->volume_id,
 			reported->id);
 	if (alike.n_of_alloc >= ALLOC_CLAIMS_MAX)

@@ -279,17 +279,23 @@ CLUSTER_TEST(a_node_has_no_more_claims_on_a_volume_than_are_granted)
 	connect_node(&f->n1, "n1");
 	for (int i = 2; i <= CLAIMS_PER_VOLUME_MAX; i++) {
 		lie = lie_number(i);
+		(void)str_copy(lie.external_id, sizeof(lie.external_id), "wwn-0x8");
 		assert_ok(state_put_claim(&f->server->state, &lie, NULL));
 	}
-	for (int i = 0; i < 2; i++) {
-		lie = lie_number(i);
+	for (int i = 0; i < 4; i++) {
+		lie = lie_number(i < 2 ? i : CLAIMS_PER_VOLUME_MAX + i);
+		if (i >= 2) /* under a name that only the node knows */
+			(void)str_copy(lie.volume_id, sizeof(lie.volume_id), "elsewhere");
+		(void)str_copy(lie.external_id, sizeof(lie.external_id), i < 3 ? "wwn-0x8" : "wwn-0x9");
 		report_with(&f->n1, 1, NULL, &lie, NULL, true);
 		settle(f);
 	}
 	db = state_volume(&f->server->state, "default", "db");
 	assert_int_equal(db->n_live, CLAIMS_PER_VOLUME_MAX);
 	assert_non_null(state_claim(&f->server->state, lie_number(0).id));
-	assert_null(state_claim(&f->server->state, lie.id));
+	assert_null(state_claim(&f->server->state, lie_number(1).id));
+	assert_null(state_claim(&f->server->state, lie_number(CLAIMS_PER_VOLUME_MAX + 2).id));
+	assert_non_null(state_claim(&f->server->state, lie.id));
 }
 
 /* The rate of adoption lets a report adopt tens of thousands. */
