@@ -131,8 +131,9 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 		const char *task;
 		enum alloc_health health = alloc_health(alloc, &task);
 
-		if (alloc->adopted && alloc_is_client_terminal(alloc))
-			continue; /* only its node knows how it ended */
+		if (alloc->adopted &&
+		    (alloc_is_client_terminal(alloc) || alloc->desired_status == DESIRED_STOP))
+			continue; /* its node may have invented it: nothing waits for its end */
 		ret[n++] = (struct job_alloc){
 			.id = alloc->id,
 			.node_id = alloc_is_pending(alloc) ? alloc_wait_node(alloc) : alloc->node_id,

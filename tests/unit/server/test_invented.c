@@ -71,6 +71,40 @@ CLUSTER_TEST(a_node_takes_the_place_of_no_other_nodes_member)
 	UNTIL(f, f->n1.runs + f->n2.runs == 2); /* it is placed again */
 }
 
+/* The first report of an epoch keeps the place of work that only its node knows. The node never ends it. */
+CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_does_not_hold_up_its_job)
+{
+	struct submission s;
+	struct fake_node *node, *thief;
+	struct backup backup = {0};
+	struct alloc mine, invented;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	invented = member_of(f, &s, &node, &thief);
+	start_last(f, node);
+	held = claim_of(f, node->last_run);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	mine = alloc_of(f, invented.id);
+	mine.events = mine.task_status = NULL;
+	report(f, node, 1, &mine, &held, false);
+	(void)str_copy(invented.id, sizeof(invented.id), INVENTED);
+	(void)str_copy(invented.node_id, sizeof(invented.node_id), thief->id);
+	invented.client_status = CLIENT_RUNNING;
+	report(f, thief, 1, &invented, NULL, false);
+	UNTIL(f, thief->stops == 1);
+	assert_string_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_id, mine.job_id);
+	assert_int_equal(node->stops, 0);
+	f->n1.runs = f->n2.runs = 0;
+	end(f, node, mine.id);
+	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+	assert_int_equal(state_alloc(&f->server->state, INVENTED)->alloc.client_status, CLIENT_RUNNING);
+}
+
 CLUSTER_TEST(work_that_a_node_invents_ends_no_batch_job)
 {
 	struct submission s;
