@@ -34,7 +34,8 @@ struct releases {
 	sd_event_source *sweep;	     /* owned; the next slice */
 	struct release_waits waits;  /* so far in this sweep */
 	int n_waits_recorded;	     /* the same */
-	char cursor[UUID_TEXT_SIZE]; /* first claim of that slice; empty: a sweep begins */
+	char cursor[UUID_TEXT_SIZE]; /* first claim of that slice; empty: a pass begins */
+	bool is_second;		     /* pass of the sweep, see is_late() */
 };
 
 enum {
@@ -42,20 +43,23 @@ enum {
 	PUSH_ACCURACY_US = 100,
 	SLICE_US = 2000,     /* a try compares with all claims of the volume, which may be many */
 	PUSH_PAUSE_US = 100, /* for each claim of a slice */
-	SLICE_SHARE = 10,    /* slices, and tries by timers, take at most a tenth of the time */
-	SLICE_GAP_MAX_US = USEC_PER_SEC,
+	TAKEN_MAX_US = 2 * SLICE_US,
+	SLICE_SHARE = 10, /* slices, and tries by timers, take at most a tenth of the time */
 	/* after an answer that proves nothing: an operator ends it, and a node can invent any number */
 	NO_PROOF_RETRY_US = 600 * USEC_PER_SEC,
-	TRY_GAP_MAX_US = 600 * USEC_PER_SEC,
 };
 
 /* Pause of work that took @taken_us and comes @n times, counted from the begin of the turn of the loop, as
- * timers are. The machine may have been paused meanwhile: at most @max_us. */
-static uint64_t pause_after(uint64_t taken_us, size_t n, uint64_t max_us)
+ * timers are. Work is not charged for the time in which the machine did something else. */
+static uint64_t pause_after(uint64_t taken_us, size_t n)
 {
-	uint64_t pause_us = SLICE_SHARE * taken_us * n;
+	return SLICE_SHARE * (taken_us < TAKEN_MAX_US ? taken_us : TAKEN_MAX_US) * n;
+}
 
-	return pause_us < max_us ? pause_us : max_us;
+/* Has no attach ever confirmed the node's id? Then the node may have invented it. */
+static bool is_only_reported(const struct claim *claim)
+{
+	return claim->adopted && claim->attach != ATTACH_DONE;
 }
 
 /* Returns whether one detach takes away what both claims hold: the provider knows nodes and volumes only by
@@ -270,7 +274,7 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 	struct claim_log log;
 
 	releases->stats.detach_errors++;
-	wait_longer(entry, pause_after(taken_us, releases->stats.stuck, TRY_GAP_MAX_US));
+	wait_longer(entry, pause_after(taken_us, releases->stats.stuck));
 	queue_stuck(entry);
 	entry->work.is_stuck = true;
 	entry->work.was_called = was_called;
@@ -318,12 +322,6 @@ static bool is_detach_wanted(struct server *server, void *userdata)
 	entry->work.is_unsent = false;
 	server->releases->stats.detaches++;
 	return true;
-}
-
-/* Has no attach ever confirmed the node's id? Then the node may have invented it. */
-static bool is_only_reported(const struct claim *claim)
-{
-	return claim->adopted && claim->attach != ATTACH_DONE;
 }
 
 /* Is it only an answer that the plugin does not know the volume or the node? That proves nothing for an
@@ -541,7 +539,7 @@ static void push_some(struct releases *releases)
 		n++;
 		taken_us = clock_monotonic_us() - start_us;
 	}
-	delay_us = n * PUSH_PAUSE_US + pause_after(taken_us, 1, SLICE_GAP_MAX_US);
+	delay_us = n * PUSH_PAUSE_US + pause_after(taken_us, 1);
 	if (n > 0) /* without memory for it, the next report continues */
 		(void)sd_event_add_time_relative(server->event, &releases->push, CLOCK_MONOTONIC, delay_us,
 						 PUSH_ACCURACY_US, on_push, releases);
@@ -857,6 +855,13 @@ static struct claim_entry *claim_behind(struct state *state, const char *id)
 	return entry && str_eq(entry->id, id) ? state_claim_next(entry) : entry;
 }
 
+/* After a start only the sweep drives the claims of nodes that are away. A node can invent thousands of
+ * claims with ids that come first, and each takes long: all others have a pass of their own before. */
+static bool is_late(const struct claim *claim)
+{
+	return claim->state == CLAIM_NODE_DETACHED && is_only_reported(claim);
+}
+
 static uint64_t look_at_slice(struct releases *releases)
 {
 	struct server *server = releases->server;
@@ -865,13 +870,17 @@ static uint64_t look_at_slice(struct releases *releases)
 
 	for (int i = 0; entry && i < RELEASE_SWEEP_SLICE && taken_us < SLICE_US; i++) {
 		memcpy(releases->cursor, entry->claim.id, sizeof(releases->cursor));
-		look_at(releases, entry);
+		if (is_late(&entry->claim) == releases->is_second)
+			look_at(releases, entry);
 		entry = claim_behind(&server->state, releases->cursor); /* history may have gone */
 		taken_us = clock_monotonic_us() - start_us;
 	}
 	if (entry)
-		return taken_us < SLICE_US ? SLICE_GAP_US : pause_after(taken_us, 1, SLICE_GAP_MAX_US);
+		return taken_us < SLICE_US ? SLICE_GAP_US : pause_after(taken_us, 1);
 	releases->cursor[0] = '\0';
+	releases->is_second = !releases->is_second;
+	if (releases->is_second)
+		return SLICE_GAP_US;
 	releases->stats.sweeps++;
 	releases->stats.waits = releases->waits;
 	releases->waits = (struct release_waits){0};
