@@ -443,7 +443,8 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 
 /* Refuses another machine with the same certificate: it must not free the claims of the first one. A later
  * boot counts only after the earlier one has disconnected. Keepalive ends dead sessions within seconds, so
- * an honest reboot gets in. */
+ * an honest reboot gets in. The refusal does not name the boot: a hello with that id takes the session over.
+ */
 static enum status check_rival(const struct session *session, const struct node_entry *node,
 			       const char *boot_id, struct error *err)
 {
@@ -452,8 +453,9 @@ static enum status check_rival(const struct session *session, const struct node_
 	if (!rival || rival == session || !session_is_greeted(rival) || str_eq(rival->boot_id, boot_id))
 		return STATUS_OK;
 	return error_set(err, STATUS_ALREADY_EXISTS, 0,
-			 "node %s is connected already, in boot %s; is its certificate used by two machines?",
-			 session->node_id, rival->boot_id);
+			 "node %s is connected already, in another boot; is its certificate used by two "
+			 "machines?",
+			 session->node_id);
 }
 
 /* Did the node hold a claim in @boot_id? As far as history goes. */

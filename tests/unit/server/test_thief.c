@@ -547,6 +547,12 @@ static enum status say_up(struct world *w, const char *text)
 	return outcome(w);
 }
 
+/* With the id of the node's boot a thief takes its session over. */
+static void expect_boot_untold(const char *refusal)
+{
+	assert_msg(!strstr(refusal, BOOT_1), "%s", refusal);
+}
+
 /* By a second connection, as the thief's beside the node's own. */
 static enum status say_hello(struct world *w, const char *text)
 {
@@ -569,6 +575,7 @@ static enum status say_hello(struct world *w, const char *text)
 	fake_node_send(&second, &up);
 	run_idle(w->f->event);
 	status = second.closed ? second.closed_status : STATUS_OK;
+	expect_boot_untold(second.closed_message);
 	hello->node_id = said_node;
 	hello->boot_id = said_boot;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
@@ -587,10 +594,11 @@ static enum status say_first(struct world *w, const char *text)
 static enum status call_as_thief(struct world *w, const struct attempt *a)
 {
 	cleanup_free char *json = expand(w, a->json);
-	struct error err;
+	struct error err = {0};
 	enum status status = a->via == STREAM ? caller_stream(&w->thief, a->what, json)
 					      : caller_call(&w->thief, a->what, json, NULL, &err);
 
+	expect_boot_untold(err.msg);
 	return status;
 }
 
