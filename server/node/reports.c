@@ -755,7 +755,8 @@ static void record_disk(struct server *server, const struct node *before, const 
 				 : node_disk_text(node_disk_of(after), after->disk_path, text));
 }
 
-/* A new boot stores the node twice: only the first time is recorded. */
+/* A new boot stores the node twice: only the first time is recorded. A session that replaces an open one is
+ * recorded also in the same boot: it may be another machine's. */
 static void note_connect(const struct session *session, const struct node_entry *entry,
 			 const struct node *node, struct change *change)
 {
@@ -763,15 +764,18 @@ static void note_connect(const struct session *session, const struct node_entry 
 	const struct node *before = entry && node_is_registered(entry) ? &entry->node : &none;
 	bool is_new_boot = !str_eq(before->boot_id, session->boot_id);
 	bool is_off = node_clock_is_off(node->clock_skew_ms);
-	char why[NODE_TEXT_MAX + NODE_CLOCK_TEXT_SIZE + 160], clock[NODE_CLOCK_TEXT_SIZE];
+	const struct session *replaced = entry && entry->session != session ? entry->session : NULL;
+	char why[NODE_TEXT_MAX + RPC_ADDRESS_SIZE + NODE_CLOCK_TEXT_SIZE + 160], clock[NODE_CLOCK_TEXT_SIZE];
 
 	record_disk(session->server, before, node, change);
-	if (before->disconnected_ms == 0 && before->boot_id[0] != '\0')
+	if (!replaced && before->disconnected_ms == 0 && before->boot_id[0] != '\0')
 		return;
-	(void)str_format(why, sizeof(why), "%s%s%sfrom %s, %s %s", is_off ? "its time is " : "",
+	(void)str_format(why, sizeof(why), "%s%s%sfrom %s, %s %s%s%s", is_off ? "its time is " : "",
 			 is_off ? node_clock_text(node->clock_skew_ms, clock) : "",
 			 is_off ? " the server's; " : "", node->address,
-			 is_new_boot ? "in a new boot" : "boot", session->boot_id);
+			 is_new_boot ? "in a new boot" : "boot", session->boot_id,
+			 replaced ? "; it replaces the open session from " : "",
+			 replaced ? rpc_call_peer(replaced->call)->address : "");
 	audit_node_event(session->server, change, NODE_EVENT_CONNECT, node->id, why);
 }
 

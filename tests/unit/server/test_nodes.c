@@ -507,6 +507,36 @@ CLUSTER_TEST(a_node_that_connects_again_and_again_is_recorded_ten_times)
 	assert_true(node_of(f, "n1")->node.disconnected_ms > 0);
 }
 
+/* As a thief of the certificate who knows the boot, and the node in turn. */
+CLUSTER_TEST(a_session_that_replaces_an_open_one_in_the_same_boot_is_recorded_with_both_addresses)
+{
+	cleanup(fake_node_release) struct fake_node other;
+	struct fake_node *both[] = {&other, &f->n1};
+	char first[RPC_ADDRESS_SIZE], text[2 * RPC_ADDRESS_SIZE + 160];
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, state_node(&f->server->state, "n1") && node_is_connected(node_of(f, "n1")));
+	(void)str_copy(first, sizeof(first), node_of(f, "n1")->node.address);
+	fake_node_init(&other, f->event, f->dir, "node-n1", f->port);
+	fake_node_connect(&other, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, other.welcomed && f->n1.closed);
+	settle(f);
+	assert_string_not_equal(node_of(f, "n1")->node.address, first);
+	(void)str_format(text, sizeof(text), "from %s, boot " BOOT_1 "; it replaces the open session from %s",
+			 node_of(f, "n1")->node.address, first);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Connect", text), 1);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Connect", ""), 2);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Disconnect", ""), 0);
+	for (size_t i = 0; i < 20; i++) {
+		fake_node_disconnect(both[1 - i % 2]);
+		fake_node_connect(both[1 - i % 2], "n1", BOOT_1, NULL, 0);
+		UNTIL(f, both[i % 2]->closed);
+	}
+	settle(f);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Connect", ""), 11); /* the first made it known */
+	assert_int_equal(n_events(f, "node n1", "Nodes.Disconnect", ""), 0);
+}
+
 CLUSTER_TEST(each_kind_of_event_of_a_node_is_recorded_ten_times_a_minute)
 {
 	static const char *const names[NODE_EVENT_N] = {
