@@ -6,8 +6,9 @@
  * A member is one place of a job: GROUP[INDEX] of a service or batch job, one of each group on each eligible
  * node of a system job that meets the group's constraints. It has at most one allocation that has not ended.
  * To replace a member, its allocation is stopped. Another one is placed when that has ended and its volumes
- * are free. A holder keeps a volume until its end is known, however long that takes. The agent does the
- * restarts on the node (RestartPolicy of a task): an allocation that failed has used them up.
+ * are free. A holder keeps a volume until its end is known, however long that takes. Work that a node may
+ * have invented is left out by the caller, see alloc_is_disowned(). The agent does the restarts on the node
+ * (RestartPolicy of a task): an allocation that failed has used them up.
  *
  * Nothing is kept between two calls. The caller carries out the actions, in their order and as many as it
  * can, and calls again, also after a crash in between. The same input gives the same answer. */

@@ -131,9 +131,8 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 		const char *task;
 		enum alloc_health health = alloc_health(alloc, &task);
 
-		if (alloc->adopted &&
-		    (alloc_is_client_terminal(alloc) || alloc->desired_status == DESIRED_STOP))
-			continue; /* its node may have invented it: nothing waits for its end */
+		if (alloc_is_disowned(at) || (alloc->adopted && alloc_is_client_terminal(alloc)))
+			continue; /* only its node knows how it ended */
 		ret[n++] = (struct job_alloc){
 			.id = alloc->id,
 			.node_id = alloc_is_pending(alloc) ? alloc_wait_node(alloc) : alloc->node_id,
@@ -265,7 +264,7 @@ static void collect_requests(const struct job_entry *entry, struct holders *hold
 		for (uint32_t i = 0; i < at->alloc.n_volumes && !alloc_is_client_terminal(&at->alloc); i++) {
 			const struct volume_request *request = &at->alloc.volumes[i];
 
-			if (!alloc_is_pending(&at->alloc))
+			if (!alloc_is_pending(&at->alloc) && !at->alloc.adopted) /* it gets no new claim */
 				add_holder(holders,
 					   &(struct job_holder){.volume_id = request->source,
 								.alloc_id = at->alloc.id,

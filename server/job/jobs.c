@@ -559,7 +559,7 @@ static enum status check_ended(struct server *server, const Job *job, struct err
 	if (!entry)
 		return STATUS_OK;
 	LIST_FOREACH (at, &entry->allocs, of_job)
-		if (!alloc_is_client_terminal(&at->alloc))
+		if (!alloc_is_client_terminal(&at->alloc) && !alloc_is_disowned(at))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "job %s is not purged before its work has ended: allocation %s%s%s "
 					 "has not; wait until it has",

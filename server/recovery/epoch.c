@@ -318,6 +318,9 @@ static bool is_believed(const struct session *session)
  * members. */
 static void take_no_place(const struct session *session, struct alloc *alloc)
 {
+	const Holdfast__V1__Job *job =
+		records_job(&session->server->state.records, alloc->namespace, alloc->job_id);
+	uint64_t version = job ? job->version : 0;
 	int64_t now_ms = clock_realtime_ms();
 
 	alloc->place_time_ms = alloc->wait_until_ms = 0;
@@ -327,6 +330,8 @@ static void take_no_place(const struct session *session, struct alloc *alloc)
 	alloc->create_time_ms = now_ms;
 	alloc->running_time_ms = alloc->client_status == CLIENT_RUNNING ? now_ms : 0;
 	alloc->end_time_ms = alloc_is_client_terminal(alloc) ? now_ms : 0;
+	if (alloc->job_version > version) /* the next ones are above those of kept allocations */
+		alloc->job_version = version;
 	if (is_believed(session) && !alloc_is_client_terminal(alloc))
 		return;
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
@@ -768,7 +773,12 @@ struct alike {
 
 static void count_alike(const struct session *session, const struct claim *reported, struct alike *ret)
 {
-	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+	struct state *state = &session->server->state;
+	const struct node_entry *node = state_node(state, session->node_id);
+	const struct volume_entry *volume = state_volume(state, reported->namespace, reported->volume_id);
+	/* an adopted claim gets the id of its volume, if its report has no id */
+	const char *id = reported->external_id[0] == '\0' && volume ? volume->volume.external_id
+								    : reported->external_id;
 	const struct claim_entry *entry;
 
 	*ret = (struct alike){.n = 0};
@@ -777,8 +787,7 @@ static void count_alike(const struct session *session, const struct claim *repor
 
 		bool is_of_volume = str_eq(claim->volume_id, reported->volume_id) &&
 				    str_eq(claim->namespace, reported->namespace);
-		bool is_of_storage = is_of_volume || (reported->external_id[0] != '\0' &&
-						      str_eq(claim->external_id, reported->external_id));
+		bool is_of_storage = is_of_volume || (id[0] != '\0' && str_eq(claim->external_id, id));
 
 		if (!claim_is_live(claim))
 			continue;

@@ -102,7 +102,81 @@ CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_does_not_hold_up_its_j
 	f->n1.runs = f->n2.runs = 0;
 	end(f, node, mine.id);
 	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+	node = f->n1.runs == 1 ? &f->n1 : &f->n2;
+	start_last(f, node);
+	s.alloc.mount_timeout_ms = 5000; /* the invented one asks for its volume, too */
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, node->stops == 1);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	end(f, node, node->last_run);
+	UNTIL(f, is_in(f, "stopped", 0));
+	fake_node_disconnect(thief); /* an honest one would go on while it is away */
+	UNTIL(f, !state_node(&f->server->state, thief->id)->session);
+	assert_false(is_in(f, "stopped", 0));
+	assert_int_equal(stop_job(f, true, NULL), STATUS_FAILED_PRECONDITION);
+	connect_node(thief, thief == &f->n1 ? "n1" : "n2");
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
 	assert_int_equal(state_alloc(&f->server->state, INVENTED)->alloc.client_status, CLIENT_RUNNING);
+}
+
+CLUSTER_TEST(a_job_waits_for_the_end_of_a_forgotten_member_whose_volume_is_proven)
+{
+	struct backup backup = {0};
+	struct submission s;
+	struct alloc alloc;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	s.group.count = 0;
+	assert_int_equal(run(f, &s, NULL), 1);
+	take_backup(f, &backup); /* it has the job without members */
+	connect_node(&f->n1, "n1");
+	s.group.count = 1;
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, f->n1.runs == 1);
+	start_last(f, &f->n1);
+	alloc = alloc_of(f, f->n1.last_run);
+	alloc.events = alloc.task_status = NULL;
+	held = claim_of(f, alloc.id);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_true(state_alloc(&f->server->state, alloc.id)->alloc.adopted);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, f->n1.stops == 1);
+	settle(f);
+	assert_false(is_in(f, "stopped", 0));
+	end(f, &f->n1, alloc.id);
+	UNTIL(f, is_in(f, "stopped", 0));
+}
+
+CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_uses_up_no_versions_of_its_job)
+{
+	struct volume_request request = {.name = "data",
+					 .source = "db",
+					 .access_mode = SINGLE_NODE_WRITER,
+					 .attachment_mode = ATTACHMENT_FILE_SYSTEM};
+	struct alloc invented =
+		ROW(.volumes = &request, .n_volumes = 1, .namespace = "default", .name = "web",
+		    .driver = "none", .job_id = "web", .job_group = "one", .job_version = UINT64_MAX,
+		    .desired_status = DESIRED_RUN, .client_status = CLIENT_RUNNING);
+	struct backup backup = {0};
+	struct submission s;
+
+	connect_both(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	(void)str_copy(invented.id, sizeof(invented.id), INVENTED);
+	(void)str_copy(invented.node_id, sizeof(invented.node_id), "n1");
+	report(f, &f->n1, 1, &invented, NULL, false);
+	UNTIL(f, state_alloc(&f->server->state, INVENTED));
+	assert_string_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_id, "web");
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
 }
 
 CLUSTER_TEST(work_that_a_node_invents_ends_no_batch_job)
