@@ -82,19 +82,19 @@ CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_does_not_hold_up_its_j
 
 	connect_both(f);
 	make_job(f, &s);
-	invented = member_of(f, &s, &node, &thief);
+	(void)member_of(f, &s, &node, &thief);
 	start_last(f, node);
 	held = claim_of(f, node->last_run);
 	take_backup(f, &backup);
 	restore(f, &backup, 1);
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
-	mine = alloc_of(f, invented.id);
+	mine = alloc_of(f, held.allocation_id);
 	mine.events = mine.task_status = NULL;
 	report(f, node, 1, &mine, &held, false);
+	invented = mine;
 	(void)str_copy(invented.id, sizeof(invented.id), INVENTED);
 	(void)str_copy(invented.node_id, sizeof(invented.node_id), thief->id);
-	invented.client_status = CLIENT_RUNNING;
 	report(f, thief, 1, &invented, NULL, false);
 	UNTIL(f, thief->stops == 1);
 	assert_string_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_id, mine.job_id);
@@ -104,6 +104,7 @@ CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_does_not_hold_up_its_j
 	UNTIL(f, f->n1.runs + f->n2.runs == 1);
 	node = f->n1.runs == 1 ? &f->n1 : &f->n2;
 	start_last(f, node);
+	node->stops = 0;
 	s.alloc.mount_timeout_ms = 5000; /* the invented one asks for its volume, too */
 	assert_int_equal(run(f, &s, NULL), 2);
 	UNTIL(f, node->stops == 1);
@@ -123,7 +124,7 @@ CLUSTER_TEST(a_job_waits_for_the_end_of_a_forgotten_member_whose_volume_is_prove
 {
 	struct backup backup = {0};
 	struct submission s;
-	struct alloc alloc;
+	cleanup(alloc_release) struct alloc alloc;
 	struct claim held;
 
 	connect_both(f);
@@ -138,6 +139,7 @@ CLUSTER_TEST(a_job_waits_for_the_end_of_a_forgotten_member_whose_volume_is_prove
 	start_last(f, &f->n1);
 	alloc = alloc_of(f, f->n1.last_run);
 	alloc.events = alloc.task_status = NULL;
+	assert_true(alloc_own(&alloc));
 	held = claim_of(f, alloc.id);
 	restore(f, &backup, 1);
 	connect_node(&f->n1, "n1");
