@@ -131,8 +131,10 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 		const char *task;
 		enum alloc_health health = alloc_health(alloc, &task);
 
-		if (alloc_is_disowned(at) || (alloc->adopted && alloc_is_client_terminal(alloc)))
-			continue; /* only its node knows how it ended */
+		/* only its node knows how it ended; and at its own node it has the place of no other one */
+		if ((alloc->adopted && alloc_is_client_terminal(alloc)) ||
+		    (spec->type != JOB_SYSTEM && alloc_is_disowned(at)))
+			continue;
 		ret[n++] = (struct job_alloc){
 			.id = alloc->id,
 			.node_id = alloc_is_pending(alloc) ? alloc_wait_node(alloc) : alloc->node_id,

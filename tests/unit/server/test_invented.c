@@ -154,6 +154,46 @@ CLUSTER_TEST(a_job_waits_for_the_end_of_a_forgotten_member_whose_volume_is_prove
 	UNTIL(f, is_in(f, "stopped", 0));
 }
 
+/* Its place is that of its node, which can hold up no other one. */
+CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+
+	connect_both(f);
+	fake_node_disconnect(&f->n1);
+	fake_node_disconnect(&f->n2);
+	UNTIL(f,
+	      !state_node(&f->server->state, "n1")->session && !state_node(&f->server->state, "n2")->session);
+	make_job(f, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	s.alloc.n_volumes = 0;
+	s.plugin.id = text("nfs");
+	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
+	s.alloc.csi_plugins = s.plugins;
+	s.alloc.n_csi_plugins = 1;
+	assert_int_equal(run(f, &s, NULL), 1);
+	take_backup(f, &backup); /* it has the job without members */
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.runs == 1);
+	alloc = alloc_of(f, f->n1.last_run);
+	alloc.events = alloc.task_status = NULL;
+	alloc.client_status = CLIENT_RUNNING;
+	assert_true(alloc_own(&alloc));
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_true(state_alloc(&f->server->state, alloc.id)->alloc.adopted);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, f->n1.stops == 1);
+	settle(f);
+	assert_false(is_in(f, "stopped", 0));
+	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, is_in(f, "stopped", 0));
+}
+
 CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_uses_up_no_versions_of_its_job)
 {
 	struct volume_request request = {.name = "data",
