@@ -103,6 +103,8 @@ struct job_alloc {
 	bool is_queued;	      /* it has no node yet: it waits in the queues of its volumes */
 	bool keeps_place;     /* in the queues of its volumes, for the next version of its member */
 	bool is_adopted;      /* only its node knew it: it counts after every other one */
+	bool is_unproven;     /* likewise, and no ticket proves a volume of it: it counts last */
+	bool is_unsettled;    /* likewise, and its node may not have reported its claims yet */
 	bool lost_race;	      /* another one had its volume when it was placed: no failure of its work */
 	int64_t create_ms;    /* when it got its node */
 	int64_t healthy_ms;   /* since when its tasks run and pass their checks, or did last; 0: never */

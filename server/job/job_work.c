@@ -142,6 +142,8 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 			.keeps_place = alloc->keeps_place,
 			.lost_race = alloc->lost_race,
 			.is_adopted = alloc->adopted,
+			.is_unproven = alloc->adopted && !alloc_has_proven_claim(at),
+			.is_unsettled = alloc->adopted && at->node->is_unreported,
 			.group = group_number(spec, alloc->job_group),
 			.index = alloc->job_index,
 			.version = alloc->job_version,
@@ -678,7 +680,7 @@ static enum status stop(struct job_work *work, const Holdfast__V1__Job *job, con
 	if (!entry || (!alloc_is_pending(&entry->alloc) && !has_next_place(work, job, action)))
 		return STATUS_OK;
 	allocs_stage_stop(&change, entry, entry->node);
-	if (action->reason == JOB_STOP_VERSION && entry->alloc.n_volumes > 0)
+	if (action->reason == JOB_STOP_VERSION && entry->alloc.n_volumes > 0 && !entry->alloc.adopted)
 		keep_place(&change);
 	audit_own(work->server, &change, "Jobs.StopAllocation", alloc_object(&entry->alloc, object),
 		  job_stop_reason_text(action->reason));
@@ -944,6 +946,20 @@ static void note_wanted_plugins(struct job_work *work, const Holdfast__V1__Job *
 	}
 }
 
+/* Does what an adopted allocation counts for depend on its node or its claims? */
+static bool has_unsettled(const struct job_entry *entry)
+{
+	const struct alloc_entry *at;
+
+	if (!entry)
+		return false;
+	LIST_FOREACH (at, &entry->allocs, of_job)
+		if (at->alloc.adopted && !alloc_is_client_terminal(&at->alloc) &&
+		    (at->alloc.desired_status == DESIRED_STOP || at->node->is_unreported))
+			return true;
+	return false;
+}
+
 static void reconcile(struct job_work *work, uint64_t until_us)
 {
 	struct server *server = work->server;
@@ -964,7 +980,8 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 		wake_after(work, RETRY_US);
 		return;
 	}
-	is_waiting = view->spec.type == JOB_SYSTEM || (decisions->waits_for & of_others) != 0;
+	is_waiting = view->spec.type == JOB_SYSTEM || (decisions->waits_for & of_others) != 0 ||
+		     has_unsettled(state_job(&server->state, job->namespace_, job->id));
 	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
 	work->pass_us += clock_monotonic_us() - (until_us - TURN_US);

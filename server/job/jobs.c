@@ -205,7 +205,8 @@ static enum status check_room(struct server *server, const Job *job, const Job *
 		n, n_own, job->namespace_, JOBS_MAX, JOBS_KEPT_FREE);
 }
 
-/* Returns a version above those of kept allocations, so that they do not count as this version. */
+/* Returns a version above those of kept allocations, so that they do not count as this version. A node can
+ * invent versions. */
 static uint64_t next_version(struct server *server, const Job *job, const struct record_entry *known)
 {
 	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
@@ -214,7 +215,7 @@ static uint64_t next_version(struct server *server, const Job *job, const struct
 
 	if (!known && entry)
 		LIST_FOREACH (at, &entry->allocs, of_job)
-			if (at->alloc.job_version > version)
+			if (!at->alloc.adopted && at->alloc.job_version > version)
 				version = at->alloc.job_version;
 	return version + 1;
 }
@@ -559,7 +560,8 @@ static enum status check_ended(struct server *server, const Job *job, struct err
 	if (!entry)
 		return STATUS_OK;
 	LIST_FOREACH (at, &entry->allocs, of_job)
-		if (!alloc_is_client_terminal(&at->alloc) && !alloc_is_disowned(at))
+		if (!alloc_is_client_terminal(&at->alloc) &&
+		    (job->type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM || !alloc_is_disowned(at)))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "job %s is not purged before its work has ended: allocation %s%s%s "
 					 "has not; wait until it has",

@@ -318,9 +318,6 @@ static bool is_believed(const struct session *session)
  * members. */
 static void take_no_place(const struct session *session, struct alloc *alloc)
 {
-	const Holdfast__V1__Job *job =
-		records_job(&session->server->state.records, alloc->namespace, alloc->job_id);
-	uint64_t version = job ? job->version : 0;
 	int64_t now_ms = clock_realtime_ms();
 
 	alloc->place_time_ms = alloc->wait_until_ms = 0;
@@ -330,8 +327,6 @@ static void take_no_place(const struct session *session, struct alloc *alloc)
 	alloc->create_time_ms = now_ms;
 	alloc->running_time_ms = alloc->client_status == CLIENT_RUNNING ? now_ms : 0;
 	alloc->end_time_ms = alloc_is_client_terminal(alloc) ? now_ms : 0;
-	if (alloc->job_version > version) /* the next ones are above those of kept allocations */
-		alloc->job_version = version;
 	if (is_believed(session) && !alloc_is_client_terminal(alloc))
 		return;
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
