@@ -26,23 +26,6 @@ bool alloc_has_live_claims(const struct alloc_entry *entry)
 	return false;
 }
 
-bool alloc_has_proven_claim(const struct alloc_entry *entry)
-{
-	const struct claim_entry *claim;
-
-	LIST_FOREACH (claim, &entry->claims, of_alloc)
-		if (claim_is_live(&claim->claim) &&
-		    (!claim->claim.adopted || claim->claim.storage_proven || claim->claim.storage_digest))
-			return true;
-	return false;
-}
-
-bool alloc_is_disowned(const struct alloc_entry *entry)
-{
-	return entry->alloc.adopted && entry->alloc.desired_status == DESIRED_STOP &&
-	       node_is_connected(entry->node) && !alloc_has_proven_claim(entry);
-}
-
 void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node)
 {
 	char stopped[] = "stopped before it ran";

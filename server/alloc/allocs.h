@@ -74,13 +74,6 @@ enum status allocs_node_gone(struct server *server, struct node_entry *node, boo
 
 bool alloc_has_live_claims(const struct alloc_entry *entry);
 
-/** Has it a live claim that the server granted, or that a ticket proves? */
-bool alloc_has_proven_claim(const struct alloc_entry *entry);
-
-/** Nothing waits for its end: its node may have invented it. Only the node knows it, the node is there and
- * has the order to stop it, and no proof shows that it holds a volume. */
-bool alloc_is_disowned(const struct alloc_entry *entry);
-
 /** Its place among those that wait for a volume: one that came before is below. */
 uint64_t alloc_arrival(const struct alloc *alloc);
 

@@ -879,8 +879,11 @@ static uint64_t look_at_slice(struct releases *releases)
 		return taken_us < SLICE_US ? SLICE_GAP_US : pause_after(taken_us, 1);
 	releases->cursor[0] = '\0';
 	releases->is_second = !releases->is_second;
-	if (releases->is_second)
+	if (releases->is_second) {
+		if (releases->stats.sweeps == 0) /* what one can know after a start */
+			releases->stats.waits = releases->waits;
 		return SLICE_GAP_US;
+	}
 	releases->stats.sweeps++;
 	releases->stats.waits = releases->waits;
 	releases->waits = (struct release_waits){0};

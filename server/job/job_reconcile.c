@@ -79,7 +79,7 @@ static int compare_in_member(const struct job_alloc *a, const struct job_alloc *
 	if (r == 0)
 		r = a->is_adopted - b->is_adopted;
 	if (r == 0)
-		r = a->is_unproven - b->is_unproven;
+		r = compare_numbers((int64_t)b->proven, (int64_t)a->proven);
 	if (r == 0 && has_ended(a))
 		r = compare_numbers(b->end_ms, a->end_ms);
 	if (r == 0)
@@ -717,7 +717,8 @@ static void replace_queued(struct pass *pass, const struct member *member)
 static void stop_duplicates(struct pass *pass, const struct member *member)
 {
 	for (size_t i = 1; i < member->n_allocs && !has_ended(&member->allocs[i]); i++)
-		if (member->allocs[i].desired != DESIRED_STOP && !member->allocs[i].is_unsettled)
+		if (member->allocs[i].desired != DESIRED_STOP &&
+		    !(member->allocs[i].is_unsettled && member->allocs[0].is_adopted))
 			add_stop(pass, &member->allocs[i], JOB_STOP_DUPLICATE);
 }
 

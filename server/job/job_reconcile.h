@@ -7,7 +7,7 @@
  * node of a system job that meets the group's constraints. It has at most one allocation that has not ended.
  * To replace a member, its allocation is stopped. Another one is placed when that has ended and its volumes
  * are free. A holder keeps a volume until its end is known, however long that takes. Work that a node may
- * have invented is left out by the caller, see alloc_is_disowned(). The agent does the restarts on the node
+ * have invented is left out by the caller, see job_disowns(). The agent does the restarts on the node
  * (RestartPolicy of a task): an allocation that failed has used them up.
  *
  * Nothing is kept between two calls. The caller carries out the actions, in their order and as many as it
@@ -100,10 +100,11 @@ struct job_alloc {
 	uint64_t content; /* of its group then */
 	enum desired_status desired;
 	enum client_status client;
-	bool is_queued;	      /* it has no node yet: it waits in the queues of its volumes */
-	bool keeps_place;     /* in the queues of its volumes, for the next version of its member */
-	bool is_adopted;      /* only its node knew it: it counts after every other one */
-	bool is_unproven;     /* likewise, and no ticket proves a volume of it: it counts last */
+	bool is_queued;	  /* it has no node yet: it waits in the queues of its volumes */
+	bool keeps_place; /* in the queues of its volumes, for the next version of its member */
+	bool is_adopted;  /* only its node knew it: it counts after every other one */
+	uint64_t
+		proven; /* likewise: generation of a proven claim on its member's volume; 0: it counts last */
 	bool is_unsettled;    /* likewise, and its node may not have reported its claims yet */
 	bool lost_race;	      /* another one had its volume when it was placed: no failure of its work */
 	int64_t create_ms;    /* when it got its node */

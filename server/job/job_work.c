@@ -102,6 +102,37 @@ static uint32_t group_number(const struct job_spec *spec, const char *name)
 	return JOB_GROUP_GONE;
 }
 
+/* Returns the generation of a claim on a volume of its member that was granted here or that a ticket proves;
+ * 0 without such a claim. A ticket names no job, and the node may have had the claim for other work. */
+static uint64_t proven_generation(const struct job_spec *spec, const struct alloc_entry *entry)
+{
+	uint32_t group = group_number(spec, entry->alloc.job_group);
+	const struct claim_entry *at;
+	char id[VOLUME_ID_MAX + 1];
+
+	LIST_FOREACH (at, &entry->claims, of_alloc) {
+		const struct claim *claim = &at->claim;
+
+		if ((claim->state != CLAIM_TAKEN && claim->state != CLAIM_UNPUBLISHING) || claim->was_freed ||
+		    (claim->adopted && !claim->storage_proven && !claim->storage_digest) ||
+		    !str_eq(claim->namespace, entry->alloc.namespace))
+			continue;
+		for (size_t i = 0; group != JOB_GROUP_GONE && i < spec->groups[group].n_volumes; i++) {
+			job_volume_id(&spec->groups[group].volumes[i], entry->alloc.job_index, id);
+			if (str_eq(id, claim->volume_id))
+				return claim->generation;
+		}
+	}
+	return 0;
+}
+
+bool job_disowns(const struct job_spec *spec, const struct alloc_entry *entry)
+{
+	return spec->type != JOB_SYSTEM && entry->alloc.adopted &&
+	       entry->alloc.desired_status == DESIRED_STOP && node_is_connected(entry->node) &&
+	       proven_generation(spec, entry) == 0;
+}
+
 static void note_needed(struct alloc_entry *entry, uint64_t version, int64_t until_ms)
 {
 	entry->decided_version = version;
@@ -131,10 +162,8 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 		const char *task;
 		enum alloc_health health = alloc_health(alloc, &task);
 
-		/* only its node knows how it ended; and at its own node it has the place of no other one */
-		if ((alloc->adopted && alloc_is_client_terminal(alloc)) ||
-		    (spec->type != JOB_SYSTEM && alloc_is_disowned(at)))
-			continue;
+		if (job_disowns(spec, at) || (alloc->adopted && alloc_is_client_terminal(alloc)))
+			continue; /* only its node knows how it ended */
 		ret[n++] = (struct job_alloc){
 			.id = alloc->id,
 			.node_id = alloc_is_pending(alloc) ? alloc_wait_node(alloc) : alloc->node_id,
@@ -142,7 +171,7 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 			.keeps_place = alloc->keeps_place,
 			.lost_race = alloc->lost_race,
 			.is_adopted = alloc->adopted,
-			.is_unproven = alloc->adopted && !alloc_has_proven_claim(at),
+			.proven = alloc->adopted ? proven_generation(spec, at) : 0,
 			.is_unsettled = alloc->adopted && at->node->is_unreported,
 			.group = group_number(spec, alloc->job_group),
 			.index = alloc->job_index,
@@ -947,7 +976,7 @@ static void note_wanted_plugins(struct job_work *work, const Holdfast__V1__Job *
 }
 
 /* Does what an adopted allocation counts for depend on its node or its claims? */
-static bool has_unsettled(const struct job_entry *entry)
+static bool has_unsettled(const struct job_spec *spec, const struct job_entry *entry)
 {
 	const struct alloc_entry *at;
 
@@ -955,7 +984,8 @@ static bool has_unsettled(const struct job_entry *entry)
 		return false;
 	LIST_FOREACH (at, &entry->allocs, of_job)
 		if (at->alloc.adopted && !alloc_is_client_terminal(&at->alloc) &&
-		    (at->alloc.desired_status == DESIRED_STOP || at->node->is_unreported))
+		    ((at->alloc.desired_status == DESIRED_STOP && !job_disowns(spec, at)) ||
+		     at->node->is_unreported))
 			return true;
 	return false;
 }
@@ -981,7 +1011,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 		return;
 	}
 	is_waiting = view->spec.type == JOB_SYSTEM || (decisions->waits_for & of_others) != 0 ||
-		     has_unsettled(state_job(&server->state, job->namespace_, job->id));
+		     has_unsettled(&view->spec, state_job(&server->state, job->namespace_, job->id));
 	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
 	work->pass_us += clock_monotonic_us() - (until_us - TURN_US);

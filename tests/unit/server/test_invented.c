@@ -95,8 +95,10 @@ CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_does_not_hold_up_its_j
 	invented = mine;
 	(void)str_copy(invented.id, sizeof(invented.id), INVENTED);
 	(void)str_copy(invented.node_id, sizeof(invented.node_id), thief->id);
-	report(f, thief, 1, &invented, NULL, false);
+	report(f, thief, 1, &invented, NULL, true);
 	UNTIL(f, thief->stops == 1);
+	report(f, thief, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, thief->id));
 	assert_string_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_id, mine.job_id);
 	assert_int_equal(node->stops, 0);
 	f->n1.runs = f->n2.runs = 0;
@@ -139,11 +141,20 @@ CLUSTER_TEST(a_job_waits_for_the_end_of_its_own_member_that_has_no_claim)
 	assert_false(is_in(f, "stopped", 0));
 }
 
+struct other {
+	struct claim claim;
+	struct ticket ticket;
+};
+
 /* The backup has job web without members, and knows both nodes. @ret_alloc: the member that n1 got since; the
- * caller's. @ret_held: its claim; NULL: it has no volume. */
+ * caller's. @ret_held: its claim; NULL: it has no volume. @ret_other: the claim that n2 got for ALLOC_2 on
+ * volume other; NULL: it has no claim. */
 static void forget_member(struct fixture *f, const struct submission *s, struct backup *backup,
-			  struct alloc *ret_alloc, struct claim *ret_held)
+			  struct alloc *ret_alloc, struct claim *ret_held, struct other *ret_other)
 {
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *granted = NULL;
+	struct error err;
+
 	fake_node_disconnect(&f->n1);
 	fake_node_disconnect(&f->n2);
 	UNTIL(f,
@@ -160,28 +171,39 @@ static void forget_member(struct fixture *f, const struct submission *s, struct 
 	assert_true(alloc_own(ret_alloc));
 	if (ret_held)
 		*ret_held = claim_of(f, ret_alloc->id);
+	if (ret_other) {
+		connect_node(&f->n2, "n2");
+		f->source = "other";
+		assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+		assert_succeeds(fake_node_claim(&f->n2, "other", ALLOC_2, &granted, &err), err);
+		assert_succeeds(claim_from_pb(granted->claim, &ret_other->claim, &err), err);
+		ret_other->claim.state = CLAIM_TAKEN;
+		memcpy(&ret_other->ticket, granted->ticket.data, sizeof(ret_other->ticket));
+	}
 	restore(f, backup, 1);
 }
 
-/* Another node invents one first, and the report comes in two parts. */
+/* Another node invents one first, by its claim for other work, and the report comes in two parts. */
 CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited_for)
 {
 	cleanup(alloc_release) struct alloc alloc;
 	struct backup backup = {0};
 	struct submission s;
 	struct alloc invented;
+	struct other other;
 	struct claim held;
 
 	connect_both(f);
+	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x2", NULL), STATUS_OK);
 	make_job(f, &s);
-	forget_member(f, &s, &backup, &alloc, &held);
+	forget_member(f, &s, &backup, &alloc, &held, &other);
 	connect_node(&f->n2, "n2");
 	invented = alloc;
-	(void)str_copy(invented.id, sizeof(invented.id), INVENTED);
+	(void)str_copy(invented.id, sizeof(invented.id), ALLOC_2);
 	(void)str_copy(invented.node_id, sizeof(invented.node_id), "n2");
 	invented.job_version = INT64_MAX;
-	report(f, &f->n2, 1, &invented, NULL, false);
-	UNTIL(f, has_reported(f, "n2"));
+	report_with(&f->n2, 1, &invented, &other.claim, &other.ticket, false);
+	UNTIL(f, has_reported(f, "n2") && state_of(f, ALLOC_2) == CLAIM_TAKEN);
 	connect_node(&f->n1, "n1");
 	report(f, &f->n1, 1, &alloc, NULL, true);
 	UNTIL(f, state_alloc(&f->server->state, alloc.id));
@@ -192,6 +214,7 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	assert_int_equal(f->n1.stops, 0);
 	s.alloc.mount_timeout_ms = 5000;
 	assert_int_equal(run(f, &s, NULL), 2);
+	settle(f);
 	UNTIL(f, f->n1.stops == 1);
 	assert_false(state_alloc(&f->server->state, alloc.id)->alloc.keeps_place);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
@@ -216,7 +239,7 @@ CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
 	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
 	s.alloc.csi_plugins = s.plugins;
 	s.alloc.n_csi_plugins = 1;
-	forget_member(f, &s, &backup, &alloc, NULL);
+	forget_member(f, &s, &backup, &alloc, NULL, NULL);
 	connect_node(&f->n1, "n1");
 	report(f, &f->n1, 1, &alloc, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
