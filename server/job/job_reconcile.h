@@ -100,11 +100,10 @@ struct job_alloc {
 	uint64_t content; /* of its group then */
 	enum desired_status desired;
 	enum client_status client;
-	bool is_queued;	  /* it has no node yet: it waits in the queues of its volumes */
-	bool keeps_place; /* in the queues of its volumes, for the next version of its member */
-	bool is_adopted;  /* only its node knew it: it counts after every other one */
-	uint64_t
-		proven; /* likewise: generation of a proven claim on its member's volume; 0: it counts last */
+	bool is_queued;	      /* it has no node yet: it waits in the queues of its volumes */
+	bool keeps_place;     /* in the queues of its volumes, for the next version of its member */
+	bool is_adopted;      /* only its node knew it: it counts after every other one */
+	uint64_t proven;      /* likewise: generation of a proven claim on its volume; 0: it counts last */
 	bool is_unsettled;    /* likewise, and its node may not have reported its claims yet */
 	bool lost_race;	      /* another one had its volume when it was placed: no failure of its work */
 	int64_t create_ms;    /* when it got its node */

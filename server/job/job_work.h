@@ -24,10 +24,9 @@ struct job_refusals {
 	size_t bytes; /* of all of it */
 };
 
-/** Is @entry not counted by its job, although its end is not known? Its node may have invented it:
- * only the node knows it, the node is there and has the order to stop it, and no proof shows that it holds a
- * volume of its member. Not so of system jobs, where it has the place of no other node's member. @spec: of
- * its job. */
+/** Is @entry not counted by its job, although its end is not known? Its node may have invented it: only the
+ * node knows it, the node is there and has the order to stop it, and no proof shows that it holds a volume of
+ * its member. Not so in a system job, where it has the place of no other node's member. @spec: of its job. */
 bool job_disowns(const struct job_spec *spec, const struct alloc_entry *entry);
 
 /** Decides about @job from the present state; owned by the caller. NULL when memory is short. Pointers in

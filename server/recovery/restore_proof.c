@@ -165,8 +165,7 @@ bool restore_proof_by_ticket(struct server *server, struct claim *claim, const P
 }
 
 /* Takes the modes and the slot from the server's own request for the volume: a node must not give itself
- * others.
- * False: it has no such request. */
+ * others. Returns false if the server has no such request. */
 static bool take_request(struct server *server, struct claim *claim)
 {
 	const struct alloc_entry *entry = state_alloc_of(&server->state, claim);
