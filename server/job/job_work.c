@@ -114,8 +114,7 @@ static uint64_t proven_generation(const struct job_spec *spec, const struct allo
 		const struct claim *claim = &at->claim;
 
 		if ((claim->state != CLAIM_TAKEN && claim->state != CLAIM_UNPUBLISHING) || claim->was_freed ||
-		    (claim->adopted && !claim->storage_proven && !claim->storage_digest) ||
-		    !str_eq(claim->namespace, entry->alloc.namespace))
+		    !state_claim_is_proven(at) || !str_eq(claim->namespace, entry->alloc.namespace))
 			continue;
 		for (size_t i = 0; group != JOB_GROUP_GONE && i < spec->groups[group].n_volumes; i++) {
 			job_volume_id(&spec->groups[group].volumes[i], entry->alloc.job_index, id);

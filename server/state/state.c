@@ -1268,6 +1268,13 @@ struct alloc_entry *state_alloc(struct state *state, const char *id)
 	return found;
 }
 
+bool state_claim_is_proven(const struct claim_entry *entry)
+{
+	const struct claim *claim = &entry->claim;
+
+	return !entry->is_unmatched && (!claim->adopted || claim->storage_proven || claim->storage_digest);
+}
+
 struct alloc_entry *state_alloc_of(struct state *state, const struct claim *claim)
 {
 	struct alloc_entry *entry = state_alloc(state, claim->allocation_id);

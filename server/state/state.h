@@ -407,6 +407,10 @@ struct alloc_entry *state_alloc(struct state *state, const char *id);
 /** Returns the allocation that @claim was granted to. NULL: it is not known, or another node's: a node
  * may report a claim for any allocation. */
 struct alloc_entry *state_alloc_of(struct state *state, const struct claim *claim);
+
+/** Did this server grant it, or does a ticket prove it, and on the volume's storage? Another claim holds the
+ * volume, and decides nothing about it. */
+bool state_claim_is_proven(const struct claim_entry *entry);
 struct claim_entry *state_claim(struct state *state, const char *id);
 struct node_entry *state_node(struct state *state, const char *id);
 struct plugin_entry *state_plugin(struct state *state, const char *id);

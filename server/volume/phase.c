@@ -142,15 +142,6 @@ static Holdfast__V1__NodeCapacity *add_node(Holdfast__V1__VolumeDetail *detail, 
 	return node;
 }
 
-/* Did this server grant it, or does a ticket prove it, and on the volume's storage? Another claim holds the
- * volume, and decides nothing about it. */
-static bool is_proven(const struct claim_entry *entry)
-{
-	const struct claim *claim = &entry->claim;
-
-	return !entry->is_unmatched && (!claim->adopted || claim->storage_proven || claim->storage_digest);
-}
-
 /* May the machine that is its node now have it mounted, and is it to stay so? One that is on its way to be
  * freed gets nothing more of the volume. */
 static bool is_mounted_by(const struct claim_entry *entry)
@@ -158,7 +149,7 @@ static bool is_mounted_by(const struct claim_entry *entry)
 	const struct claim *claim = &entry->claim;
 
 	return (claim->state == CLAIM_TAKEN || (claim->state == CLAIM_RESERVED && claim->sent_to_node)) &&
-	       !claim->other_machine && is_proven(entry);
+	       !claim->other_machine && state_claim_is_proven(entry);
 }
 
 static const struct claim_entry *claim_on(struct volume_entry *entry, const char *node_id)
@@ -247,7 +238,8 @@ bool volume_phase_add_mounted(Holdfast__V1__VolumeDetail *detail, struct volume_
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
 		const char *node_id = claim->claim.node_id;
 
-		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN || !is_proven(claim) ||
+		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN ||
+		    !state_claim_is_proven(claim) ||
 		    claim->claim.mode != CLAIM_WRITE || /* a read-only file system cannot grow */
 		    find_node(detail, node_id) || !volume_phase_can_expand_on(entry, claim->node))
 			continue;
@@ -295,7 +287,7 @@ bool volume_phase_used_as(struct volume_entry *entry, struct capability *ret)
 	const struct claim_entry *claim, *best = NULL;
 
 	LIST_FOREACH (claim, &entry->claims, of_volume)
-		if (claim_is_live(&claim->claim) && (!best || !is_proven(best)))
+		if (claim_is_live(&claim->claim) && (!best || !state_claim_is_proven(best)))
 			best = claim;
 	if (best)
 		*ret = claim_capability(&best->claim);

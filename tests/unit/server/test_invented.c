@@ -191,7 +191,7 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	struct submission s;
 	struct alloc invented;
 	struct other other;
-	struct claim held;
+	struct claim held, *claim;
 
 	connect_both(f);
 	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x2", NULL), STATUS_OK);
@@ -219,6 +219,16 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	assert_false(state_alloc(&f->server->state, alloc.id)->alloc.keeps_place);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	settle(f);
+	assert_false(is_in(f, "stopped", 0));
+	claim = &LIST_FIRST(&state_alloc(&f->server->state, alloc.id)->claims)->claim;
+	claim->storage_proven = false; /* nothing else proves the member */
+	assert_true(is_in(f, "stopped", 0));
+	claim->storage_proven = claim->was_freed = true;
+	assert_true(is_in(f, "stopped", 0));
+	claim->was_freed = false;
+	claim->namespace[0]++;
+	assert_true(is_in(f, "stopped", 0));
+	claim->namespace[0]--;
 	assert_false(is_in(f, "stopped", 0));
 	end(f, &f->n1, alloc.id);
 	UNTIL(f, is_in(f, "stopped", 0));
