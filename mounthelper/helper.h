@@ -13,6 +13,7 @@
 #include <assert.h> /* what fails ends the helper with a record: assertion.h */
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 enum {
@@ -42,6 +43,9 @@ struct tree {
 struct helper {
 	const struct agent_policy *agent;
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
+	int policy_root_fd; /* "/" where root's files are, and the path of the policy below it */
+	const char *policy_path;
+	struct statx policy_file; /* that was read: inode and time of change */
 	char boot_id[MH_UUID_SIZE];
 	enum launch_mode launch_mode;
 	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */

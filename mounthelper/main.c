@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 	record_start(h, census.staged, census.published);
 	/* C. Give up everything that serving does not need. */
 	sandbox_drop(h->launch_mode, h->agent);
+	start_sys(setup_compare_policy(h), START_POLICY, HOLDFAST_POLICY_PATH);
 	setup_folders(h);
 	assertion_arm(h);
 	filter_load(h);

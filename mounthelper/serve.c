@@ -61,6 +61,16 @@ static enum reason send_hello(struct helper *h)
 	return peer_socket_send(HELPER_SOCKET_FD, &hello, sizeof(hello)) < 0 ? REASON_SEND : REASON_NONE;
 }
 
+/* A replaced policy allows nothing: the agent repeats the request at another helper. */
+static enum reason refuse_last(const struct mh_header *req, union mh_answer *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->reply.header = mh_header_make(
+		req->op, req->op == MH_OP_LIST ? sizeof(ret->list) : sizeof(ret->reply), req->seq);
+	ret->reply.status = MH_REPLACED;
+	return REASON_POLICY_REPLACED;
+}
+
 /* One request from arrival to answer. Returns REASON_NONE to continue. */
 static enum reason serve_one(struct helper *h, uint64_t seq)
 {
@@ -74,7 +84,8 @@ static enum reason serve_one(struct helper *h, uint64_t seq)
 		reason = wire_decode(&received, n, seq, &request);
 	if (reason != REASON_NONE || request.header.op == MH_OP_ACK)
 		return reason;
-	reason = ops_run(h, &request, &answer);
+	reason = setup_compare_policy(h) < 0 ? refuse_last(&request.header, &answer)
+					     : ops_run(h, &request, &answer);
 	if (peer_socket_send(HELPER_SOCKET_FD, &answer, answer.header.length) < 0 && reason == REASON_NONE)
 		reason = REASON_SEND;
 	record_pass_on(h);
@@ -83,7 +94,7 @@ static enum reason serve_one(struct helper *h, uint64_t seq)
 
 static enum mh_exit exit_of(enum reason reason)
 {
-	if (reason == REASON_CLOSED)
+	if (reason == REASON_CLOSED || reason == REASON_POLICY_REPLACED)
 		return MH_EXIT_CLOSED;
 	if (reason == REASON_SEND)
 		return MH_EXIT_SEND;

@@ -41,12 +41,29 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 	start_libc((int)n, START_POLICY, path);
 	start_need(read(fd, &more, 1) == 0 && policy_file_check(ret, (size_t)n), START_POLICY_FORMAT, 0,
 		   path);
+	start_sys(sys_statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_CTIME, &h->policy_file), START_POLICY,
+		  path);
+	h->policy_root_fd = root_fd;
+	h->policy_path = path + 1;
 	memcpy(h->policy_digest, ret->text_digest, sizeof(h->policy_digest));
 	h->agent = policy_agent(&ret->policy, h->peer_uid);
 	if (!h->agent)
 		start_fail(START_POLICY_AGENT, 0, h->peer_uid, path);
 	start_need(h->launch_mode == LAUNCH_SETUID || geteuid() == h->agent->helper_uid, START_HELPER_UID,
 		   h->agent->helper_uid, path);
+}
+
+int setup_compare_policy(const struct helper *h)
+{
+	const struct statx *was = &h->policy_file;
+	struct statx is;
+	int r = sys_statx(h->policy_root_fd, h->policy_path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_CTIME,
+			  &is);
+
+	if (r == 0 && (is.stx_ino != was->stx_ino || is.stx_ctime.tv_sec != was->stx_ctime.tv_sec ||
+		       is.stx_ctime.tv_nsec != was->stx_ctime.tv_nsec))
+		r = -ESTALE;
+	return r;
 }
 
 /* Without it the helper only cleans up: h->trail.fd is negative then. */

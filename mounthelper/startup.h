@@ -63,7 +63,8 @@ struct view {
 struct view view_enter_host(struct helper *h);
 
 /** Settles in the namespace of the mounts: the caller's if the policy has container, else PID 1's, and then
- * only in the initial user and pid namespaces. Opens h->root_fd and h->mountinfo there and closes @view. */
+ * only in the initial user and pid namespaces. Opens h->root_fd and h->mountinfo there and closes @view,
+ * but for its root_fd, below which the policy is. */
 void view_settle(struct helper *h, const struct view *view);
 
 /* setup.c: read root's policy and open what serving needs: nothing can be opened afterwards. */
@@ -75,6 +76,10 @@ void setup_peer(struct helper *h);
 /** Reads the compiled policy at @path below @root_fd into @ret, and finds the block of the agent h->peer_uid.
  */
 void setup_policy(struct helper *h, int root_fd, const char *path, struct policy_file *ret);
+
+/** Is the file that setup_policy() read still the policy, as helper_uid sees it? Returns 0; -ESTALE when root
+ * has replaced or changed it since, or a negative errno. */
+int setup_compare_policy(const struct helper *h);
 
 /** Log, state file, an instance's place and the leave to start, below @root_fd; audit. Log and audit may be
  * missing: h->trail.fd or h->audit_fd is negative then. */

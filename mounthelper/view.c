@@ -75,5 +75,4 @@ void view_settle(struct helper *h, const struct view *view)
 	h->mountinfo.fd = open_proc(view->proc_fd, "self/mountinfo");
 	close_fdp(&view->proc_fd);
 	close_fdp(&view->home_ns_fd);
-	close_fdp(&view->root_fd);
 }

@@ -10,8 +10,8 @@ static const char *const steps[] = {MH_STEPS(WORDS_NAME)};
 static const char *const reasons[] = {MH_REASONS(REASON_NAME)};
 static const char *const ops[] = {"invalid",   "hello",	  "ack",  "stage",  "publish",
 				  "unpublish", "unstage", "list", "failure"};
-static const char *const statuses[] = {"ok",	   "already", "refused",     "not-found", "busy",
-				       "conflict", "limit",   "unavailable", "kernel",	  "internal"};
+static const char *const statuses[] = {"ok",	"already",     "refused", "not-found", "busy",	  "conflict",
+				       "limit", "unavailable", "kernel",  "internal",  "replaced"};
 static const char *const propagations[] = {"private", "host-to-task", "bidirectional"};
 
 _Static_assert(ARRAY_SIZE(ops) == MH_OP_N && ARRAY_SIZE(statuses) == MH_STATUS_N, "every value has a word");

@@ -65,6 +65,8 @@ enum mh_status {
 	MH_UNAVAILABLE = 7, /* no trail, no file system type */
 	MH_KERNEL = 8,	    /* the kernel refused; see errno and step */
 	MH_INTERNAL = 9,    /* a post-condition failed; the helper ends after this reply */
+	MH_REPLACED =
+		10, /* nothing was done: root has replaced the policy; the helper ends after this reply */
 	MH_STATUS_N,
 };
 

@@ -216,7 +216,8 @@
 	  "disk or the file system stopped writes, see dmesg; stop all its allocations on this node, and "   \
 	  "repair it")                                                                                       \
 	X(REASON_TICKET_SLOT, "ticket-slot",                                                                 \
-	  "the ticket is for another slot: is the server of an earlier version? else see the trail")
+	  "the ticket is for another slot: is the server of an earlier version? else see the trail")         \
+	X(REASON_POLICY_REPLACED, "policy-replaced", "") /* how the helper ended */
 
 /* Why a start ended before HELLO: enum, exit code, keyword on standard error, sentence for people. The
  * helper sends keyword, errno, detail and N; its parent makes the sentence of it. */

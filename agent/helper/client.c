@@ -38,8 +38,9 @@ struct helper_call {
 	void *userdata;
 	struct helper_instance *instance; /* that does it; NULL: it waits in its lane's list */
 	sd_event_source *timer;
-	unsigned int deaths; /* instances that died with it in flight */
-	int64_t sent_ms;     /* wall clock */
+	unsigned int deaths;	 /* instances that died with it in flight */
+	unsigned int n_replaced; /* instances that refused it because their policy was replaced */
+	int64_t sent_ms;	 /* wall clock */
 };
 
 /* A place in the pool. */
@@ -657,6 +658,19 @@ static void on_first_message(struct helper_instance *instance, const void *bytes
 	instance->is_start_failing = false;
 }
 
+/* Sends the call again, and the first time replaces the other instances, too: each may have that policy. */
+static void instance_leave_policy(struct helper_instance *instance, struct helper_call *call)
+{
+	bool is_first = !instance->is_restart_wanted;
+
+	call->instance = NULL;
+	wait_again(call);
+	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	instance_retire(instance);
+	if (is_first)
+		helper_client_restart(instance->client);
+}
+
 static void on_reply(struct helper_instance *instance, const void *bytes, size_t n)
 {
 	struct helper_call *call = instance->current;
@@ -682,6 +696,8 @@ static void on_reply(struct helper_instance *instance, const void *bytes, size_t
 	instance->last_error = (struct error){0};
 	if (helper_reply_is_over_rate(&reply.reply))
 		client_wait_for_rate(call);
+	else if (reply.reply.status == MH_REPLACED && call->n_replaced++ < instance->client->n_instances)
+		instance_leave_policy(instance, call);
 	else
 		client_finish(call, &reply, NULL);
 }

@@ -25,7 +25,7 @@ static const struct {
 	enum mh_exit code;
 	const char *text;
 } served[] = {
-	{MH_EXIT_CLOSED, "it took the connection for closed"},
+	{MH_EXIT_CLOSED, "it took the connection for closed, or its policy was replaced"},
 	{MH_EXIT_VIOLATION,
 	 "it reports that this agent broke the protocol; install both from the same release"},
 	{MH_EXIT_INTERNAL, "it found another mount than the one that it had made; see its trail"},

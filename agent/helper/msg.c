@@ -370,6 +370,7 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_UNAVAILABLE] = {STATUS_UNAVAILABLE, "the kernel lacks the file system type"},
 	[MH_KERNEL] = {STATUS_INTERNAL, "the kernel refused"},
 	[MH_INTERNAL] = {STATUS_INTERNAL, "a check after the operation failed"},
+	[MH_REPLACED] = {STATUS_UNAVAILABLE, "its policy was replaced again and again while it started"},
 };
 
 /* Uses the last entry if there are several, like a mount snapshot. */

@@ -579,7 +579,7 @@ static enum status handle_reply(struct volume_op *op, const struct mh_reply *rep
 			err, status, 0,
 			"volume %s: the policy of this node's mount helper has no profile for plugin %s: add "
 			"'profile %s { class = csi }' to the agent's block of mounthelper.policy, run "
-			"holdfast policy apply, and send the agent SIGHUP",
+			"holdfast policy apply, and systemctl reload holdfast-agent",
 			op->target.volume_id, op->target.profile, op->target.profile);
 	if (status != STATUS_OK)
 		return status;

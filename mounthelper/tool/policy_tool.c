@@ -408,8 +408,8 @@ static int apply(const struct arguments *args)
 		return print_counts(args, "compiled");
 	if (print_counts(args, "applied") != 0 || args->is_json)
 		return EXIT_SUCCESS;
-	return puts("The next mount helper that starts uses it. For helpers that run: systemctl reload "
-		    "holdfast-agent") < 0;
+	return puts("The next mount helper that starts uses it. One that runs ends at its next request; now: "
+		    "systemctl reload holdfast-agent") < 0;
 }
 
 /* Reads the text that root applies. Only root may be able to write it or a directory above, up to "/". */

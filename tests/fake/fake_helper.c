@@ -26,6 +26,7 @@ enum { SOCKET = 3 };
 
 static struct fake_state *state;
 static uint64_t seq;
+static uint8_t own_policy; /* of the start */
 static int state_fd;
 
 /* Instances share the model. Their end, in whatever way, gives it free. */
@@ -559,6 +560,19 @@ static void refuse_list(const void *bytes)
 	(void)send(SOCKET, &reply, sizeof(reply), MSG_NOSIGNAL);
 }
 
+static void refuse_last(const struct mh_header *header)
+{
+	uint8_t bytes[sizeof(struct mh_list_reply)] = {0};
+	struct mh_reply reply = {.header = *header, .status = MH_REPLACED};
+
+	state->replaced++;
+	reply.header.length =
+		header->op == MH_OP_LIST ? sizeof(struct mh_list_reply) : sizeof(struct mh_reply);
+	memcpy(bytes, &reply, offsetof(struct mh_reply, sys_errno));
+	(void)send(SOCKET, bytes, reply.header.length, MSG_NOSIGNAL);
+	_exit(0);
+}
+
 static void serve(const void *bytes, size_t n)
 {
 	const struct mh_header *header = bytes;
@@ -575,6 +589,8 @@ static void serve(const void *bytes, size_t n)
 	}
 	if (seq == 1)
 		violate("request before ACK");
+	if (state->policy != own_policy || state->policy_never_stays)
+		refuse_last(header);
 	if (header->op == MH_OP_LIST && volume_of(bytes)[0] == '\0') {
 		lock_state();
 		state->lists++;
@@ -656,6 +672,7 @@ static void start(void)
 	};
 	enum fake_start how;
 
+	own_policy = hello.policy_digest[0];
 	lock_state();
 	how = state->start_times > 0 ? state->start : FAKE_START_OK;
 	state->pids[state->starts++ % FAKE_PIDS_MAX] = getpid();

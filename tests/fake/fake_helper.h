@@ -109,8 +109,10 @@ struct fake_state {
 	uint32_t start_times; /* how many instances start that way */
 	int start_code;
 	uint16_t start_word;
-	uint8_t policy;	     /* first byte of the digest in HELLO */
-	uint8_t launch_mode; /* in HELLO; 0: 1 */
+	uint8_t policy; /* first byte of the digest in HELLO; after a change, who began before refuses, and
+			   ends */
+	bool policy_never_stays; /* it changes after each start */
+	uint8_t launch_mode;	 /* in HELLO; 0: 1 */
 	uint8_t ticket_optional;
 	uint8_t hello_trail;	  /* enum mh_trail in HELLO */
 	bool start_silently;	  /* without the line on stderr */
@@ -146,6 +148,7 @@ struct fake_state {
 	struct fake_mount mounts[FAKE_MOUNTS_MAX];
 	struct fake_folder folders[FAKE_FOLDERS_MAX];
 	uint32_t over_rate;   /* answers that the rate is used up */
+	uint32_t replaced;    /* answers that the policy is another one */
 	uint32_t plugin_left; /* UNSTAGE found mounts that the plugin should have removed */
 	uint32_t n_log;
 	struct fake_log log[FAKE_LOG_MAX]; /* STAGE, PUBLISH, UNPUBLISH, UNSTAGE as they were done */

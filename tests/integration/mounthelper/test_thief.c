@@ -8,6 +8,8 @@
 
 #include "volume.h"
 
+#include "mounthelper_words.h"
+
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -454,6 +456,46 @@ TEST_FIXTURE(malformed_messages_end_the_helper_and_change_nothing, start, stop)
 		agent_up(&agent);
 	}
 	free(before);
+}
+
+/* Whoever keeps it keeps what it read at its start: here, that no ticket is needed. */
+TEST_FIXTURE(a_helper_does_nothing_by_a_policy_that_root_has_replaced, NULL, NULL)
+{
+	for (enum mh_op op = MH_OP_STAGE; op <= MH_OP_UNSTAGE; op++) {
+		struct mh_stage s = stage_tmpfs();
+		struct mh_publish p = publish_tmpfs();
+		struct agent old, fresh;
+		char *before;
+
+		memset(&s.ticket, 0, sizeof(s.ticket));
+		memset(&p.ticket, 0, sizeof(p.ticket));
+		world_policy("optional", "");
+		agent_up(&old);
+		if (op != MH_OP_STAGE)
+			expect_stage(&old, s, MH_OK);
+		if (op == MH_OP_UNPUBLISH)
+			expect_publish(&old, p, MH_OK);
+		before = picture();
+		world_policy("required", "");
+		if (op == MH_OP_STAGE)
+			expect_stage(&old, s, MH_REPLACED);
+		else if (op == MH_OP_PUBLISH)
+			expect_publish(&old, p, MH_REPLACED);
+		else if (op == MH_OP_UNPUBLISH)
+			expect_unpublish(&old, unpublish("mem-1"), MH_REPLACED);
+		else
+			expect_unstage(&old, unstage("mem-1"), MH_REPLACED);
+		expect_unchanged("another policy", before);
+		free(before);
+		assert_int_equal(agent_stop_code(&old), MH_EXIT_CLOSED);
+		assert_int_equal(recorded("reason=policy-replaced", NULL), op - MH_OP_STAGE + 1);
+		agent_up(&fresh);
+		if (op == MH_OP_UNPUBLISH)
+			expect_unpublish(&fresh, unpublish("mem-1"), MH_OK);
+		if (op != MH_OP_STAGE)
+			expect_unstage(&fresh, unstage("mem-1"), MH_OK);
+		assert_int_equal(agent_stop_code(&fresh), MH_EXIT_CLOSED);
+	}
 }
 
 TEST_GROUP(world_up, world_down)

@@ -323,7 +323,7 @@ TEST(every_outcome_has_a_code_and_a_sentence)
 		    [MH_NOT_FOUND] = STATUS_NOT_FOUND, [MH_BUSY] = STATUS_FAILED_PRECONDITION,
 		    [MH_CONFLICT] = STATUS_ALREADY_EXISTS, [MH_LIMIT] = STATUS_RESOURCE_EXHAUSTED,
 		    [MH_UNAVAILABLE] = STATUS_UNAVAILABLE, [MH_KERNEL] = STATUS_INTERNAL,
-		    [MH_INTERNAL] = STATUS_INTERNAL);
+		    [MH_INTERNAL] = STATUS_INTERNAL, [MH_REPLACED] = STATUS_UNAVAILABLE);
 
 	for (unsigned int i = 0; i < MH_STATUS_N; i++) {
 		struct mh_reply reply = {
@@ -374,7 +374,8 @@ TEST(every_reason_is_reported_with_a_sentence_and_the_policys_line)
 		bool has_line = strstr(reasons[i].sentence, "line N") != NULL;
 		struct error err = {0};
 
-		if (i == REASON_CLOSED || i == REASON_SEND || i == REASON_ASSERTION)
+		if (i == REASON_CLOSED || i == REASON_SEND || i == REASON_ASSERTION ||
+		    i == REASON_POLICY_REPLACED)
 			continue;
 		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_PERMISSION_DENIED);
 		assert_false(helper_reply_is_locked(&reply));

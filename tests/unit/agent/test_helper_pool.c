@@ -578,6 +578,43 @@ CASE(a_list_over_its_rate_is_asked_again_after_a_pause)
 	assert_int_equal(f->results[1].status, MH_OK);
 }
 
+/* Each instance of before refuses one request at most. */
+CASE(requests_are_repeated_after_the_policy_was_replaced)
+{
+	pool_make(f, 3, 5000);
+	pool_count(f, &f->ready, 3);
+	f->fake.state->policy++;
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_count(f, &f->n_results, 3);
+	pool_count(f, &f->ready, 3 + 3);
+	assert_in_range(f->fake.state->replaced, 1, 3);
+	assert_int_equal(f->fake.state->starts, 3 + 3);
+	assert_string_equal(helper_client_info(f->client)->policy_digest,
+			    "0100000000000000000000000000000000000000000000000000000000000000");
+	pool_ask_nfs(f, MH_OP_STAGE, "c", "server");
+	pool_count(f, &f->n_results, 4);
+	f->fake.state->policy++;
+	pool_ask_nfs(f, MH_OP_STAGE, "d", "server");
+	pool_count(f, &f->n_results, 5);
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(f->results[i].status, MH_OK);
+	assert_int_equal(f->down, 0);
+}
+
+/* A machine on which it changes faster than a helper starts: the request ends, with a reason. */
+CASE(a_policy_that_is_replaced_without_end_fails_the_request)
+{
+	f->fake.state->policy_never_stays = true;
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->ready, 1);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 1);
+	assert_int_equal(f->results[0].status, MH_REPLACED);
+	assert_int_equal(f->fake.state->replaced, 3);
+}
+
 static void on_loaded(struct mount_snapshot *observed, const struct error *err, void *userdata)
 {
 	assert_null(err);

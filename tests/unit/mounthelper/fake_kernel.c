@@ -255,6 +255,15 @@ static int statx_log(unsigned int mask, struct statx *ret)
 	return 0;
 }
 
+static int statx_policy(const char *name, int flags, unsigned int mask, struct statx *ret)
+{
+	assert_string_equal(name, "etc/policy.applied");
+	assert_int_equal(flags, AT_SYMLINK_NOFOLLOW);
+	assert_int_equal(mask, STATX_INO | STATX_CTIME);
+	*ret = k.policy;
+	return k.policy_errno;
+}
+
 /* /sys/fs/TYPE/DEVICE exists as long as the superblock. */
 static int statx_sysfs(const char *name, int flags, struct statx *ret)
 {
@@ -302,6 +311,8 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 	assert_int_equal((flags & AT_EMPTY_PATH) != 0, name[0] == '\0');
 	if (fd == FAKE_LOG_READ_FD)
 		return statx_log(mask, ret);
+	if (fd == FAKE_POLICY_ROOT_FD)
+		return statx_policy(name, flags, mask, ret);
 	if (fd == FAKE_SYSFS_FD)
 		return statx_sysfs(name, flags, ret);
 	if (fd == FAKE_PROCFS_FD)

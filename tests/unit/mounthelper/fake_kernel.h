@@ -23,6 +23,7 @@ enum {
 	FAKE_LOG_FD,
 	FAKE_LOG_READ_FD,
 	FAKE_AUDIT_FD,
+	FAKE_POLICY_ROOT_FD,
 	FAKE_DYNAMIC_FD = 1100,
 };
 
@@ -97,6 +98,8 @@ void fake_places_of_plugins_taken(bool taken);
 int64_t fake_place_of_plugin(void); /* taken since the last call; 0: no such one */
 void fake_log_full(bool full);
 void fake_log_deleted(bool deleted);
+/** What the policy's file is from now on, or @r, a negative errno. */
+void fake_policy(const struct statx *is, int r);
 void fake_mount_device(const char *path);
 /* Of the ext4 on the device. */
 enum fake_journal { FAKE_JOURNAL_INSIDE, FAKE_JOURNAL_NONE, FAKE_JOURNAL_ELSEWHERE };

@@ -77,6 +77,8 @@ struct model {
 	uint32_t rdev_major, rdev_minor;
 	bool no_excl, image_unsupported, opened_devices_of_image, lock_held, places_taken, log_full;
 	bool log_deleted, log_short;
+	struct statx policy;	 /* its file */
+	int policy_errno;	 /* negative: it cannot be looked at */
 	bool has_no_options;	 /* statmount(2) tells none, as before Linux 6.11 */
 	bool has_stopped_writes; /* every file system shows it in its options */
 	bool superblock_elsewhere;

@@ -264,6 +264,12 @@ void fake_places_of_plugins_taken(bool taken)
 	k.places_taken = taken;
 }
 
+void fake_policy(const struct statx *is, int r)
+{
+	k.policy = *is;
+	k.policy_errno = r;
+}
+
 void fake_log_deleted(bool deleted)
 {
 	k.log_deleted = deleted;

@@ -16,7 +16,11 @@ static struct {
 	int send_fails_at; /* counted from 1, HELLO first; 0: never */
 	int n_sent;
 	struct mh_reply last;
+	struct mh_list_reply last_list;
 	struct mh_hello hello;
+	int replaced_at; /* the policy is another one before this message; 0: never */
+	const struct statx *replaced;
+	int replaced_r;
 } wire;
 
 WRAPPED(ssize_t, peer_socket_receive, int fd, const struct ucred *peer, void *buf, size_t size)
@@ -30,6 +34,8 @@ WRAPPED(ssize_t, peer_socket_receive, int fd, const struct ucred *peer, void *bu
 	if (wire.given == wire.n_in)
 		return wire.end;
 	assert_true(size >= sizeof(wire.in[0]));
+	if (wire.given + 1 == wire.replaced_at)
+		fake_policy(wire.replaced, wire.replaced_r);
 	memcpy(buf, &wire.in[wire.given], sizeof(wire.in[0]));
 	return (ssize_t)wire.in[wire.given++].header.length;
 }
@@ -43,6 +49,8 @@ WRAPPED(int, peer_socket_send, int fd, const void *bytes, size_t n)
 		memcpy(&wire.hello, bytes, n);
 	if (n == sizeof(wire.last))
 		memcpy(&wire.last, bytes, n);
+	if (n == sizeof(wire.last_list))
+		memcpy(&wire.last_list, bytes, n);
 	return 0;
 }
 
@@ -177,4 +185,49 @@ TEST_FIXTURE(a_violation_is_recorded_and_never_answered, connected, teardown)
 	assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
 	assert_int_equal(wire.given, 2);
 	ASSERT_RECORDED("reason=field ");
+}
+
+/* Nothing that the former one allowed is done, and nothing is unmounted or listed by it either. */
+TEST_FIXTURE(a_request_after_the_policy_was_replaced_changes_nothing_and_is_the_last, connected, teardown)
+{
+	static const struct {
+		struct statx is;
+		int r;
+	} rows[] = {
+		{{.stx_ino = 8, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}}},
+		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 101, .tv_nsec = 5}}},
+		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 6}}},
+		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}}, -ENOENT},
+		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}}, -EACCES},
+	};
+	const struct statx was = {.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}};
+	const struct mh_list list = {.header = mh_header_make(MH_OP_LIST, sizeof(list), 0)};
+	const struct mh_stage s = fixture_stage();
+	const struct mh_publish p = fixture_publish();
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		(void)teardown(state);
+		(void)connected(state);
+		helper.policy_file = was;
+		fake_policy(&was, 0);
+		assert_int_equal(setup_compare_policy(&helper), 0);
+		say(&s, sizeof(s));
+		say(&p, sizeof(p));
+		wire.replaced = &rows[i / 2].is;
+		wire.replaced_r = rows[i / 2].r;
+		if (i % 2 == 1) {
+			wire.n_in = 2;
+			say(&list, sizeof(list));
+		}
+		wire.replaced_at = 3;
+		say(&s, sizeof(s)); /* is never read */
+		assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
+		assert_int_equal(wire.given, 3);
+		assert_true(fake_is_mount(STAGED));
+		assert_false(fake_is_mount(PUBLISHED));
+		assert_int_equal(i % 2 == 1 ? wire.last_list.status : wire.last.status, MH_REPLACED);
+		assert_int_equal(i % 2 == 1 ? wire.last_list.count : wire.last.record, 0);
+		ASSERT_RECORDED("op=stop phase=event seq=3 ");
+		ASSERT_RECORDED("reason=policy-replaced ");
+	}
 }

@@ -18,6 +18,8 @@ void start_helper(const char *extra)
 				 .launch_mode = LAUNCH_SETUID,
 				 .peer_uid = FIXTURE_UID,
 				 .peer_pid = 4711,
+				 .policy_root_fd = FAKE_POLICY_ROOT_FD,
+				 .policy_path = "etc/policy.applied",
 				 .state = table,
 				 .trail = {.sha256 = crypto_hash_sha256, .head = &table->header.trail}};
 	keyline_words(&helper.trail.origin, "cluster", "demo", "node", "node-1");
