@@ -635,21 +635,28 @@ static void note_lost_machine(struct session *session, const char *machine)
 			"cannot store that this machine is waited for; its next hello repeats it");
 }
 
+/* A node that has shown its machine shows it in each hello: a clone that was resumed in the same boot would
+ * leave it out, and so would a thief of the certificate, who does not know it. */
+static enum status check_shows_machine(struct session *session, const struct node_entry *entry,
+				       const Holdfast__V1__SessionHello *hello, struct error *err)
+{
+	if (entry->node.machine[0] == '\0' || hello->machine[0] != '\0')
+		return STATUS_OK;
+	(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s has always shown which machine it is, and does not now: "
+			"its agent must be able to read /etc/machine-id",
+			entry->id);
+	audit_refused(session->server, session->call, "Nodes.Session: hello", NULL, err);
+	return err->status;
+}
+
 /* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
- * or its certificate on two machines. A node that has shown its machine shows it in each hello: a clone that
- * was resumed in the same boot would leave it out. */
+ * or its certificate on two machines. */
 static enum status check_machine(struct session *session, const struct node_entry *entry,
 				 const Holdfast__V1__SessionHello *hello, struct error *err)
 {
 	const struct node *node = &entry->node;
 
-	if (node->machine[0] == '\0')
-		return STATUS_OK;
-	if (hello->machine[0] == '\0')
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "node %s has always shown which machine it is, and does not now: "
-				 "its agent must be able to read /etc/machine-id",
-				 node->id);
 	if (!node_machine_differs(node->machine, hello->machine))
 		return STATUS_OK;
 	(void)error_set(
@@ -978,6 +985,8 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 
 	TRY(check_hello(session, hello, err));
 	TRY(history_check(session, hello, err)); /* the marks of a machine that is refused count, too */
+	if (is_known)
+		TRY(check_shows_machine(session, node, hello, err));
 	/* attestations may outlive the purge of their node */
 	TRY(attest_disprove(session->server, session->node_id, hello->machine, hello->boot_id, err));
 	if (is_known) {

@@ -8,6 +8,7 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "access/audit_read.h"
 #include "base/fd.h"
 #include "claim/held_twice.h"
 #include "model/pb.h"
@@ -1293,4 +1294,52 @@ CLUSTER_TEST(a_ticket_moves_no_allocation_from_its_node)
 	UNTIL(f, has_reported(f, "n2"));
 	assert_string_equal(alloc_of(f, ALLOC_1).node_id, "n1");
 	assert_int_equal(state_claim(&f->server->state, ALLOC_2)->claim.state, CLAIM_UNPUBLISHING);
+}
+
+static size_t refused_hellos(struct fixture *f, const char *words)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *response = NULL;
+	size_t n = 0;
+
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_int_equal(audit_list(f->server, &request, &response, NULL), STATUS_OK);
+	for (size_t i = 0; i < response->n_records; i++)
+		n += str_eq(response->records[i]->what, "Nodes.Session: hello") &&
+		     strstr(response->records[i]->message, words);
+	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
+	return n;
+}
+
+/* A thief of n1's certificate does not know its machine. */
+CLUSTER_TEST(a_hello_without_the_nodes_machine_ends_no_attestation)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+	struct backup backup = {0};
+	struct claim claim;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	f->n1.machine = MACHINE_1;
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 60 * 1000, false, NULL, NULL), STATUS_OK);
+	come_as(f, MACHINE_2, BOOT_3);
+	assert_false(f->n1.welcomed);
+	come_as(f, "no digest", BOOT_1);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	assert_int_equal(refused_hellos(f, "does not now"), 0);
+	come_as(f, "", BOOT_1);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	assert_int_equal(refused_hellos(f, "does not now"), 1);
+	assert_succeeds(epoch_check(f->server, &db, &err), err);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_succeeds(claim_for(&f->n2, ALLOC_2, &claim, &err), err);
+	come_as(f, MACHINE_1, BOOT_3); /* it did not */
+	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "node n1 may hold it");
 }

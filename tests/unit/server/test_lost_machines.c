@@ -273,6 +273,15 @@ TEST_ON(a_refused_machine_shows_that_the_store_went_back, struct lost, w, lose_m
 	expect_waiting(f, 0, 1, MACHINE_2);
 }
 
+TEST_ON(a_hello_without_a_machine_shows_that_the_store_went_back, struct lost, w, lose_machine, teardown_lost)
+{
+	go_back(w->f, &w->backup);
+	come_refused(w, "");
+	UNTIL(w->f, w->f->server->restarting);
+	restart(w->f);
+	assert_int_equal(state_epoch(&w->f->server->state), 1);
+}
+
 /* A machine that was the node already is counted once. */
 TEST_ON(a_machine_that_is_the_node_again_is_not_counted_again, struct lost, w, lose_machine, teardown_lost)
 {
