@@ -5,6 +5,7 @@
 
 #include "server.h"
 
+#include "access/audit.h"
 #include "access/caller.h"
 #include "access/words.h"
 #include "base/cleanup.h"
@@ -15,6 +16,7 @@
 #include "log/log.h"
 #include "node/lookup.h"
 #include "rpc/wakeup.h"
+#include "state/change.h"
 #include "ticket/ticket.h"
 
 #include <stdlib.h>
@@ -26,6 +28,8 @@ enum {
 	HEARTBEATS_MISSED = 3,
 	LINE_COST_US = 1000000, /* about the switches of one fencer, after LINES_BURST: one a second */
 	LINES_BURST = 20,
+	CONNECT_COST_US = 60000000, /* records of one fencer's sessions, after CONNECTS_BURST: one a minute */
+	CONNECTS_BURST = 10,
 };
 
 #define CERTIFICATE_WARN_MS (INT64_C(30) * 24 * 3600 * 1000)
@@ -39,22 +43,29 @@ struct fencer_node {
 	uint64_t named; /* the hello that named it first, by number; each hello since has named it too */
 };
 
+/* A stream of a fencer. */
+struct stream {
+	struct fencer *fencer;
+	struct rpc_call *call;
+	bool is_closing;
+	sd_event_source *timer; /* owned; until hello, then while nothing is heard */
+};
+
 struct fencer {
 	struct server *server;
 	LIST_ENTRY(fencer) of_fencers;
 	char name[NODE_ID_MAX + 1];
 	char address[RPC_ADDRESS_SIZE];
 	char version[NODE_ID_MAX + 1];
-	struct rpc_call *call; /* NULL: it is away */
-	bool is_greeted;
-	bool is_closing;
+	struct stream *dialed;	       /* owned; the newest without hello; NULL: no such stream */
+	struct stream *session;	       /* owned; the one whose hello was taken; NULL: it is away */
 	bool has_other_keys;	       /* its file has not this server's ticket key: it refuses every order */
 	int64_t since_ms;	       /* that it is connected, or away */
 	int64_t issued_ms, expires_ms; /* its certificate */
-	sd_event_source *timer;	       /* owned; until hello, then while nothing is heard */
 	struct fencer_node *nodes;     /* owned; in the order of their ids */
 	size_t n_nodes;
-	struct rate_counted lines; /* of the log about its switches */
+	struct rate_counted lines;    /* of the log about its switches */
+	struct rate_counted connects; /* records of its sessions */
 };
 
 LIST_HEAD(fencer_list, fencer);
@@ -83,11 +94,20 @@ enum status fencers_new(struct server *server, const struct fencer_events *event
 	return STATUS_OK;
 }
 
+/* Frees the stream, whose call has ended or is ended by the caller; NULL is allowed. */
+static void stream_free(struct stream *stream)
+{
+	if (stream)
+		wakeup_disarm(&stream->timer);
+	free(stream);
+}
+
 static void fencer_free(struct fencers *fencers, struct fencer *fencer)
 {
 	LIST_REMOVE(fencer, of_fencers);
 	fencers->n--;
-	(void)sd_event_source_disable_unref(fencer->timer);
+	stream_free(fencer->dialed);
+	stream_free(fencer->session);
 	free(fencer->nodes);
 	free(fencer);
 }
@@ -105,7 +125,12 @@ void fencers_free(struct fencers *fencers)
 
 static bool is_ready(const struct fencer *fencer)
 {
-	return fencer->call && fencer->is_greeted && !fencer->is_closing;
+	return fencer->session && !fencer->session->is_closing;
+}
+
+static bool is_greeted(const struct stream *stream)
+{
+	return stream->fencer->session == stream;
 }
 
 /* Also one that is away. */
@@ -207,27 +232,46 @@ const char *fencer_name(const struct fencer *fencer)
 	return fencer->name;
 }
 
+const char *fencer_address(const struct fencer *fencer)
+{
+	return fencer->address;
+}
+
 /* --- the stream --- */
 
-static void end_session(struct fencer *fencer, const struct error *err)
+static void end_stream(struct stream *stream, const struct error *err)
 {
-	if (!fencer->call || fencer->is_closing)
+	if (stream->is_closing)
 		return;
-	fencer->is_closing = true;
+	stream->is_closing = true;
 	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "fencer", .err = err}, "ending the session of fencer %s",
-		fencer->name);
-	rpc_call_fail(fencer->call, err);
+		stream->fencer->name);
+	rpc_call_fail(stream->call, err);
+}
+
+/* Ends the stream, if there is one, because a newer one takes its place. */
+static void replace_stream(struct stream *stream)
+{
+	static const struct error replaced = {.status = STATUS_ABORTED,
+					      .msg = "the fencer has opened a newer session"};
+
+	if (!stream)
+		return;
+	rpc_call_set_data(stream->call, NULL);
+	if (!stream->is_closing)
+		rpc_call_fail(stream->call, &replaced);
+	stream_free(stream);
 }
 
 static enum status send_down(struct fencer *fencer, const Holdfast__V1__FencerDown *down, struct error *err)
 {
 	struct error sending;
 
-	if (!fencer->call || fencer->is_closing)
+	if (!is_ready(fencer))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "fencer %s is not connected", fencer->name);
-	if (rpc_call_send(fencer->call, &down->base, &sending) == STATUS_OK)
+	if (rpc_call_send(fencer->session->call, &down->base, &sending) == STATUS_OK)
 		return STATUS_OK;
-	end_session(fencer, &sending);
+	end_stream(fencer->session, &sending);
 	if (err)
 		*err = sending;
 	return sending.status;
@@ -244,23 +288,24 @@ enum status fencer_send(const struct fencer *fencer, const void *order, size_t n
 
 static int on_silent(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct fencer *fencer = userdata;
+	struct stream *stream = userdata;
 	struct error err;
 
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			fencer->is_greeted ? "nothing was heard of fencer %s for %d heartbeats"
+			is_greeted(stream) ? "nothing was heard of fencer %s for %d heartbeats"
 					   : "no hello came from fencer %s in time (%d ms)",
-			fencer->name, fencer->is_greeted ? HEARTBEATS_MISSED : HELLO_MAX_MS);
-	end_session(fencer, &err);
+			stream->fencer->name, is_greeted(stream) ? HEARTBEATS_MISSED : HELLO_MAX_MS);
+	end_stream(stream, &err);
 	return 0;
 }
 
-static enum status rearm(struct fencer *fencer, struct error *err)
+static enum status rearm(struct stream *stream, struct error *err)
 {
-	uint64_t delay_us = fencer->is_greeted ? HEARTBEATS_MISSED * fencer->server->config.heartbeat_us
+	struct server *server = stream->fencer->server;
+	uint64_t delay_us = is_greeted(stream) ? HEARTBEATS_MISSED * server->config.heartbeat_us
 					       : HELLO_MAX_MS * USEC_PER_MSEC;
 
-	return wakeup_arm(fencer->server->event, &fencer->timer, delay_us, on_silent, fencer, err);
+	return wakeup_arm(server->event, &stream->timer, delay_us, on_silent, stream, err);
 }
 
 static enum status copy_node(const Holdfast__V1__FencerNode *from, struct fencer_node *to, struct error *err)
@@ -310,12 +355,50 @@ static void keep_place(const struct fencer *fencer, struct fencer_node *node)
 	node->named = before ? before->named : fencer->server->fencers->n_hellos;
 }
 
-static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerHello *hello,
+/* Records the new session and the open one that it replaces, which may be another machine's. The session is
+ * taken without the record too: fences go on while the disk has room only for releases. */
+static void note_connect(struct fencer *fencer, const struct stream *stream)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[sizeof("fencer ") + NODE_ID_MAX], why[AUDIT_WHY_SIZE], more[RATE_MORE_SIZE];
+	struct error err;
+
+	if (!rate_take_counted(&fencer->connects, CONNECT_COST_US, CONNECTS_BURST, clock_monotonic_us(),
+			       more))
+		return;
+	(void)str_format(object, sizeof(object), "fencer %s", fencer->name);
+	(void)str_format(why, sizeof(why), "from %s%s%s%s", rpc_call_peer(stream->call)->address,
+			 is_ready(fencer) ? "; it replaces the open session from " : "",
+			 is_ready(fencer) ? fencer->address : "", more);
+	audit_silent(fencer->server, &change, NULL, "Fences.Connect", object, why);
+	if (change_commit(fencer->server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "fencer", .err = &err},
+			"cannot record the session of %s %s, ignoring", object, why);
+}
+
+static void adopt_session(struct fencer *fencer, struct stream *stream)
+{
+	const struct rpc_peer *peer = rpc_call_peer(stream->call);
+
+	if (fencer->session) {
+		replace_stream(TAKE_PTR(fencer->session));
+		fencer->server->fencers->events->left(fencer->server, fencer->name);
+	}
+	fencer->dialed = NULL;
+	fencer->session = stream;
+	fencer->since_ms = clock_realtime_ms();
+	fencer->issued_ms = peer->issued_ms;
+	fencer->expires_ms = peer->expires_ms;
+	str_copy_text(fencer->address, sizeof(fencer->address), peer->address);
+}
+
+static enum status take_hello(struct stream *stream, const Holdfast__V1__FencerHello *hello,
 			      struct error *err)
 {
+	struct fencer *fencer = stream->fencer;
 	cleanup_free struct fencer_node *nodes = NULL;
 
-	if (fencer->is_greeted)
+	if (is_greeted(stream))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a second hello of a fencer");
 	if (hello->n_nodes > FENCER_NODES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a fencer has at most %d nodes",
@@ -329,12 +412,13 @@ static enum status take_hello(struct fencer *fencer, const Holdfast__V1__FencerH
 		keep_place(fencer, &nodes[i]);
 	}
 	qsort(nodes, hello->n_nodes, sizeof(*nodes), compare_nodes);
+	note_connect(fencer, stream);
+	adopt_session(fencer, stream);
 	free(fencer->nodes);
 	fencer->nodes = TAKE_PTR(nodes);
 	fencer->n_nodes = hello->n_nodes;
 	str_copy_text(fencer->version, sizeof(fencer->version), hello->fencer_version);
 	fencer->has_other_keys = !has_our_key(fencer, &hello->ticket_keys);
-	fencer->is_greeted = true;
 	TRY(send_welcome(fencer, err));
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "fencer", .peer = fencer->address},
 		"fencer %s is connected, with the switches of %zu node%s", fencer->name, fencer->n_nodes,
@@ -364,11 +448,13 @@ static enum status take_node(struct fencer *fencer, const Holdfast__V1__FencerNo
 	return STATUS_OK;
 }
 
-static enum status take_message(struct fencer *fencer, const Holdfast__V1__FencerUp *up, struct error *err)
+static enum status take_message(struct stream *stream, const Holdfast__V1__FencerUp *up, struct error *err)
 {
+	struct fencer *fencer = stream->fencer;
+
 	if (up->message_case == HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO)
-		return take_hello(fencer, up->hello, err);
-	if (!fencer->is_greeted)
+		return take_hello(stream, up->hello, err);
+	if (!is_greeted(stream))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the first message of a fencer's session is hello");
 	switch (up->message_case) {
@@ -389,15 +475,15 @@ static enum status take_message(struct fencer *fencer, const Holdfast__V1__Fence
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
-	struct fencer *fencer = rpc_call_data(call);
+	struct stream *stream = rpc_call_data(call);
 	struct error err;
 
-	if (!fencer || fencer->is_closing || fencer->call != call)
+	if (!stream || stream->is_closing)
 		return;
 	words_take(message);
-	if (take_message(fencer, (const Holdfast__V1__FencerUp *)(const void *)message, &err) != STATUS_OK ||
-	    rearm(fencer, &err) != STATUS_OK)
-		end_session(fencer, &err);
+	if (take_message(stream, (const Holdfast__V1__FencerUp *)(const void *)message, &err) != STATUS_OK ||
+	    rearm(stream, &err) != STATUS_OK)
+		end_stream(stream, &err);
 }
 
 /* The entry of the name: a new one, or that of a fencer which is away. */
@@ -414,6 +500,7 @@ static enum status take_entry(struct server *server, const char *name, struct fe
 		if (!fencer)
 			return error_no_memory(err, "a fencer");
 		fencer->server = server;
+		fencer->since_ms = clock_realtime_ms();
 		(void)str_copy(fencer->name, sizeof(fencer->name), name);
 		LIST_INSERT_HEAD(&fencers->list, fencer, of_fencers);
 		fencers->n++;
@@ -422,10 +509,27 @@ static enum status take_entry(struct server *server, const char *name, struct fe
 	return STATUS_OK;
 }
 
+/* An open session goes on until the hello of the new stream is taken. One stream waits for its hello. */
+static enum status dial(struct fencer *fencer, struct rpc_call *call, struct error *err)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return error_no_memory(err, "a fencer's session");
+	stream->fencer = fencer;
+	stream->call = call;
+	if (rearm(stream, err) != STATUS_OK) {
+		stream_free(stream);
+		return err->status;
+	}
+	replace_stream(fencer->dialed);
+	fencer->dialed = stream;
+	rpc_call_set_data(call, stream);
+	return STATUS_OK;
+}
+
 static void on_open(struct rpc_call *call, void *userdata)
 {
-	static const struct error replaced = {.status = STATUS_ABORTED,
-					      .msg = "the fencer has opened a newer session"};
 	struct server *server = userdata;
 	struct fencer *fencer = NULL;
 	struct identity who;
@@ -434,40 +538,33 @@ static void on_open(struct rpc_call *call, void *userdata)
 
 	if (status == STATUS_OK)
 		status = take_entry(server, who.name, &fencer, &err);
-	if (status != STATUS_OK) {
+	if (status == STATUS_OK)
+		status = dial(fencer, call, &err);
+	if (status != STATUS_OK)
 		rpc_call_fail(call, &err);
-		return;
-	}
-	if (fencer->call) {
-		rpc_call_set_data(fencer->call, NULL);
-		if (!fencer->is_closing)
-			rpc_call_fail(fencer->call, &replaced);
-	}
-	fencer->call = call;
-	fencer->is_greeted = fencer->is_closing = false;
-	fencer->since_ms = clock_realtime_ms();
-	fencer->issued_ms = rpc_call_peer(call)->issued_ms;
-	fencer->expires_ms = rpc_call_peer(call)->expires_ms;
-	str_copy_text(fencer->address, sizeof(fencer->address), rpc_call_peer(call)->address);
-	rpc_call_set_data(call, fencer);
-	if (rearm(fencer, &err) != STATUS_OK)
-		end_session(fencer, &err);
 }
 
 static void on_closed(struct rpc_call *call, void *userdata)
 {
-	struct fencer *fencer = rpc_call_data(call);
+	struct stream *stream = rpc_call_data(call);
+	struct fencer *fencer;
 
-	if (!fencer || fencer->call != call)
+	if (!stream)
 		return;
-	wakeup_disarm(&fencer->timer);
-	fencer->call = NULL;
-	fencer->since_ms = clock_realtime_ms();
-	fencer->server->fencers->events->left(fencer->server, fencer->name);
-	if (fencer->is_greeted && !fencer->server->is_ending)
-		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "fencer", .event = LOG_EVENT_FENCER_AWAY},
-			"fencer %s is disconnected: it cannot fence anything before it is back",
-			fencer->name);
+	fencer = stream->fencer;
+	if (is_greeted(stream)) {
+		fencer->session = NULL;
+		fencer->since_ms = clock_realtime_ms();
+		fencer->server->fencers->events->left(fencer->server, fencer->name);
+		if (!fencer->server->is_ending)
+			log_ctx(LOG_WARNING,
+				&(struct log_ctx){.op = "fencer", .event = LOG_EVENT_FENCER_AWAY},
+				"fencer %s is disconnected: it cannot fence anything before it is back",
+				fencer->name);
+	} else {
+		fencer->dialed = NULL;
+	}
+	stream_free(stream);
 }
 
 const struct rpc_stream_handlers fencers_stream = {

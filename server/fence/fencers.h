@@ -32,7 +32,7 @@ struct fencer_events {
 	/** Its hello has come: orders that it may have missed can be sent again. */
 	void (*ready)(struct server *server, const char *name);
 	void (*answer)(struct server *server, const char *name, const Holdfast__V1__FenceAnswer *answer);
-	/** Its session has ended. */
+	/** Its session has ended, or another one replaces it. */
 	void (*left)(struct server *server, const char *name);
 };
 
@@ -62,6 +62,9 @@ const struct fencer *fencers_other(const struct fencers *fencers, const char *no
 				   char *const *tried, size_t n_tried);
 
 const char *fencer_name(const struct fencer *fencer);
+
+/** Returns the address of its present or last session. */
+const char *fencer_address(const struct fencer *fencer);
 
 /** Send @order. A failure ends the fencer's session. */
 enum status fencer_send(const struct fencer *fencer, const void *order, size_t n, struct error *err);

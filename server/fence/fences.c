@@ -224,11 +224,12 @@ static void put_on_record(struct server *server, struct change *change, const Fe
 		.node = fence->node_id, .op = "fence", .event = event_of(state_of(fence))};
 	char object[OBJECT_SIZE], why[TEXT_SIZE];
 
-	(void)str_format(why, sizeof(why), "%s%s%s%s%.300s", fence_state_name(state_of(fence)),
+	(void)str_format(why, sizeof(why), "%s%s%s%s%.64s%s%.300s", fence_state_name(state_of(fence)),
 			 fence->fencer[0] == '\0' ? ""
 			 : is_network(fence)	  ? ", controller on node "
 						  : ", fencer ",
-			 fence->fencer, fence->error[0] != '\0' ? ": " : "", fence->error);
+			 fence->fencer, fence->fencer_address[0] != '\0' ? " at " : "", fence->fencer_address,
+			 fence->error[0] != '\0' ? ": " : "", fence->error);
 	audit_own(server, change, WHAT_STEP, name_object(fence, object), why);
 	log_ctx(is_unproved(state_of(fence)) ? LOG_ERR : LOG_NOTICE, &about, "the fence of %s: %s", object,
 		why);
@@ -395,7 +396,8 @@ static bool ask_other(struct server *server, const Fence *fence, enum fence_even
 
 /* --- off --- */
 
-/* "fencer f1: fence_ipmilan off at TIME, status off at TIME; NAME: reason", which is cut at its end. */
+/* "fencer f1: fence_ipmilan off at TIME, status off at TIME, from ADDRESS; NAME: reason", which is cut at its
+ * end. */
 static void describe_proof(const Fence *fence, char ret[static EVIDENCE_DETAIL_MAX + 1])
 {
 	char off[CLOCK_TEXT_SIZE], status[CLOCK_TEXT_SIZE], text[TEXT_SIZE];
@@ -409,9 +411,11 @@ static void describe_proof(const Fence *fence, char ret[static EVIDENCE_DETAIL_M
 				 clock_format(fence->status_ms, status), fence->by, fence->reason);
 	else
 		(void)str_format(text, sizeof(text),
-				 "fencer %s: %.40s off at %s, status off at %s; %.60s: %.180s", fence->fencer,
-				 fence->agent, clock_format(fence->off_ms, off),
-				 clock_format(fence->status_ms, status), fence->by, fence->reason);
+				 "fencer %s: %.40s off at %s, status off at %s%s%.64s; %.60s: %.180s",
+				 fence->fencer, fence->agent, clock_format(fence->off_ms, off),
+				 clock_format(fence->status_ms, status),
+				 fence->fencer_address[0] != '\0' ? ", from " : "", fence->fencer_address,
+				 fence->by, fence->reason);
 	str_copy_text(ret, EVIDENCE_DETAIL_MAX + 1, text);
 }
 
@@ -1000,6 +1004,7 @@ static void take_outcome(struct server *server, const Fence *fence, const struct
 {
 	enum fence_event event = judge(fence, outcome);
 	struct node_entry *node = state_node(&server->state, fence->node_id);
+	const struct fencer *fencer = is_network(fence) ? NULL : fencers_find(server->fencers, fence->fencer);
 	enum fence_state next = FENCE_STATE_N;
 	Fence draft = *fence;
 	struct error err;
@@ -1018,6 +1023,8 @@ static void take_outcome(struct server *server, const Fence *fence, const struct
 	draft.touched = fence->touched || !outcome->was_refused;
 	if (event != FENCE_EVENT_PROVED && ask_other(server, &draft, event, why))
 		return;
+	if (fencer) /* another one may use its certificate */
+		draft.fencer_address = (char *)(uintptr_t)fencer_address(fencer);
 	if (advance(server, &draft, event, &err) == STATUS_OK)
 		return;
 	log_ctx(LOG_ERR, &(struct log_ctx){.node = fence->node_id, .op = "fence", .err = &err},

@@ -1630,6 +1630,97 @@ WORLD_TEST(a_test_ends_with_the_session_of_its_fencer)
 	assert_int_equal(tested.status, STATUS_DEADLINE_EXCEEDED);
 }
 
+/* --- a thief of f1's certificate: w->f2 dials with it --- */
+
+static void steal_certificate(struct world *w)
+{
+	caller_release(&w->f2.caller);
+	caller_init(&w->f2.caller, w->f, "holdfast://c1/fencer/f1", NULL);
+}
+
+WORLD_TEST(a_stream_without_a_hello_replaces_no_session_of_its_fencer)
+{
+	struct fake_fencer third = {.n = 0};
+
+	fake_fencer_connect(&w->f1, "");
+	steal_certificate(w);
+	fake_fencer_dial(&w->f2);
+	run_idle(w->f->event);
+	assert_non_null(w->f1.stream);
+	assert_int_equal(fencers_count(w->f->server->fencers).connected, 1);
+	caller_init(&third.caller, w->f, "holdfast://c1/fencer/f1", NULL);
+	fake_fencer_dial(&third); /* one of them waits for its hello */
+	UNTIL(w->f, !w->f2.stream);
+	assert_int_equal(w->f2.closed_status, STATUS_ABORTED);
+	assert_non_null(third.stream);
+	pass(w->f, 11000);
+	assert_int_equal(third.closed_status, STATUS_DEADLINE_EXCEEDED);
+	lose(w->f, &w->f->n1);
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", ""), 1);
+	caller_release(&third.caller);
+}
+
+WORLD_TEST(a_session_that_replaces_another_one_of_its_fencer_is_on_record)
+{
+	static const char replaces[] = "; it replaces the open session from 127.0.0.1:";
+
+	fake_fencer_connect(&w->f1, "");
+	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", "from 127.0.0.1:"), 1);
+	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", replaces), 0);
+	disconnect_fencer(w, &w->f1);
+	fake_fencer_connect(&w->f1, "");
+	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", replaces), 0);
+	steal_certificate(w);
+	fake_fencer_connect(&w->f2, "");
+	UNTIL(w->f, !w->f1.stream);
+	assert_int_equal(w->f1.closed_status, STATUS_ABORTED);
+	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", replaces), 1);
+	for (int i = 0; i < 10; i++) { /* they take turns */
+		fake_fencer_connect(&w->f1, "");
+		UNTIL(w->f, !w->f2.stream);
+		fake_fencer_connect(&w->f2, "");
+		UNTIL(w->f, !w->f1.stream);
+	}
+	assert_in_range(n_events(w->f, "fencer f1", "Fences.Connect", ""), 10, 12);
+}
+
+WORLD_TEST(a_fencer_whose_session_cannot_be_recorded_gets_orders)
+{
+	w->f->server->is_superseded = true; /* the store takes nothing */
+	fake_fencer_connect(&w->f1, "");
+	w->f->server->is_superseded = false;
+	lose(w->f, &w->f->n1);
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+}
+
+WORLD_TEST(the_address_of_a_fencer_that_answers_is_on_record)
+{
+	(void)strand(w);
+	fake_fencer_prove(&w->f1, &w->f1.orders[0]);
+	wait_for(w->f, FENCE_RECORDED);
+	assert_non_null(strstr(claim_of(w->f, ALLOC_1).evidence_detail, ", from 127.0.0.1:"));
+	assert_int_equal(n_events(w->f, "node n1", "Fences.Step", "off, fencer f1 at 127.0.0.1:"), 1);
+}
+
+WORLD_TEST(a_test_ends_when_another_session_replaces_that_of_its_fencer)
+{
+	struct tested tested = {.is_done = false};
+	Holdfast__V1__TestFenceRequest request = V1(test_fence_request, .id = "n1");
+
+	fake_fencer_connect(&w->f1, "");
+	steal_certificate(w);
+	assert_ok(rpc_client_call(w->f->operator.client, FENCES, "Test", &request.base,
+				  FENCE_TEST_MAX_MS * USEC_PER_MSEC, on_tested, &tested, NULL, NULL));
+	UNTIL(w->f, w->f1.n == 1);
+	fake_fencer_connect(&w->f2, "");
+	run_idle(w->f->event);
+	assert_true(tested.is_done);
+	assert_int_equal(tested.status, STATUS_DEADLINE_EXCEEDED);
+}
+
 WORLD_TEST(a_fencer_whose_errors_change_is_logged_so_often_only)
 {
 	char text[32], warning[FENCERS_WARNING_SIZE];
