@@ -1668,10 +1668,10 @@ WORLD_TEST(a_session_that_replaces_another_one_of_its_fencer_is_on_record)
 
 	fake_fencer_connect(&w->f1, "");
 	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", "from 127.0.0.1:"), 1);
-	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", replaces), 0);
+	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", "replaces"), 0);
 	disconnect_fencer(w, &w->f1);
 	fake_fencer_connect(&w->f1, "");
-	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", replaces), 0);
+	assert_int_equal(n_events(w->f, "fencer f1", "Fences.Connect", "replaces"), 0);
 	steal_certificate(w);
 	fake_fencer_connect(&w->f2, "");
 	UNTIL(w->f, !w->f1.stream);
