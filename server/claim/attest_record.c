@@ -249,6 +249,7 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 		attestation ended = *word;
 		char *machines[ATTEST_MACHINES_MAX];
 		cleanup(change_release) struct change change = CHANGE_INIT;
+		char object[AUDIT_OBJECT_SIZE], why[AUDIT_WHY_SIZE];
 
 		next = next_record(entry, prefix);
 		ended.machines = machines;
@@ -264,6 +265,9 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 			"the attestation of %s is over: the node was taken for gone, and has connected. "
 			"If that was another machine: holdfast operator cert revoke node/%s --reason TEXT",
 			ended.by, node_id);
+		(void)str_format(object, sizeof(object), "node %s", node_id);
+		(void)str_format(why, sizeof(why), "over, as the node has connected: that of %s", ended.by);
+		audit_silent(server, &change, NULL, "Nodes.Attest", object, why);
 		change_put_record(&change, entry->key, &ended.base);
 		TRY(change_commit(server, &change, NULL, NULL, err));
 	}

@@ -1296,7 +1296,7 @@ CLUSTER_TEST(a_ticket_moves_no_allocation_from_its_node)
 	assert_int_equal(state_claim(&f->server->state, ALLOC_2)->claim.state, CLAIM_UNPUBLISHING);
 }
 
-static size_t refused_hellos(struct fixture *f, const char *words)
+static size_t count_audit(struct fixture *f, const char *what, const char *words)
 {
 	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
 	Holdfast__V1__ListAuditResponse *response = NULL;
@@ -1305,8 +1305,9 @@ static size_t refused_hellos(struct fixture *f, const char *words)
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_int_equal(audit_list(f->server, &request, &response, NULL), STATUS_OK);
 	for (size_t i = 0; i < response->n_records; i++)
-		n += str_eq(response->records[i]->what, "Nodes.Session: hello") &&
-		     strstr(response->records[i]->message, words);
+		n += str_eq(response->records[i]->what, what) &&
+		     (strstr(response->records[i]->message, words) ||
+		      strstr(response->records[i]->why, words));
 	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
 	return n;
 }
@@ -1333,13 +1334,15 @@ CLUSTER_TEST(a_hello_without_the_nodes_machine_ends_no_attestation)
 	assert_false(f->n1.welcomed);
 	come_as(f, "no digest", BOOT_1);
 	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
-	assert_int_equal(refused_hellos(f, "does not now"), 0);
+	assert_int_equal(count_audit(f, "Nodes.Session: hello", "does not now"), 0);
 	come_as(f, "", BOOT_1);
 	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
-	assert_int_equal(refused_hellos(f, "does not now"), 1);
+	assert_int_equal(count_audit(f, "Nodes.Session: hello", "does not now"), 1);
 	assert_succeeds(epoch_check(f->server, &db, &err), err);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	assert_succeeds(claim_for(&f->n2, ALLOC_2, &claim, &err), err);
+	assert_int_equal(count_audit(f, "Nodes.Attest", "over, as the node has connected: that of "), 0);
 	come_as(f, MACHINE_1, BOOT_3); /* it did not */
+	assert_int_equal(count_audit(f, "Nodes.Attest", "over, as the node has connected: that of "), 1);
 	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "node n1 may hold it");
 }
