@@ -17,6 +17,7 @@
 #include "claim/held_twice.h"
 #include "log/log.h"
 #include "model/admission.h"
+#include "model/alloc_health.h"
 #include "model/alloc_validate.h"
 #include "model/claim.h"
 #include "model/message.h"
@@ -325,8 +326,8 @@ static void take_no_place(const struct session *session, struct alloc *alloc)
 	alloc->queue_index = 0;
 	alloc->keeps_place = alloc->lost_race = false;
 	alloc->create_time_ms = now_ms;
-	alloc->running_time_ms = alloc->client_status == CLIENT_RUNNING ? now_ms : 0;
-	alloc->end_time_ms = alloc_is_client_terminal(alloc) ? now_ms : 0;
+	alloc->running_time_ms = alloc->end_time_ms = 0;
+	alloc_note_times(alloc, NULL, now_ms); /* the node's next status may be the same */
 	if (is_believed(session) && !alloc_is_client_terminal(alloc))
 		return;
 	alloc->job_id[0] = alloc->job_group[0] = '\0';

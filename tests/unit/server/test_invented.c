@@ -234,6 +234,38 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	UNTIL(f, is_in(f, "stopped", 0));
 }
 
+/* n1 reports the member that it got since the backup, n2 nothing. */
+static void report_member(struct fixture *f, const struct alloc *alloc, const struct claim *held)
+{
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, alloc, held, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	settle(f);
+}
+
+CLUSTER_TEST(a_forgotten_member_that_runs_is_healthy_and_ends_the_update)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	report_member(f, &alloc, &held);
+	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, is_in(f, "running", 0));
+	{
+		cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
+
+		assert_int_equal(response->job->update_status,
+				 HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE);
+	}
+}
+
 /* Its place is that of its node, which can hold up no other one. */
 CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
 {
