@@ -139,8 +139,9 @@ struct alloc {
 			       */
 	bool keeps_place;     /* ends for another version of its job, which takes its place in the queues */
 	bool lost_race;	      /* its claim was refused, as another one had the volume */
-	char *wait_node_id;   /* the node that it gets then; NULL: any, see alloc_wait_node() */
 	bool adopted;	      /* learned from its node after a restore: it gets no new claim */
+	uint64_t member_generation; /* likewise: of the claim that proves it a member; 0: it is no member */
+	char *wait_node_id;	    /* the node that it gets then; NULL: any, see alloc_wait_node() */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
 	uint64_t create_index;

@@ -273,6 +273,7 @@ static const struct field_map alloc_fields[] = {
 	NUMBER(struct alloc, wait_until_ms),
 	OWN_TEXT(struct alloc, wait_node_id, NODE_ID_MAX),
 	NUMBER(struct alloc, adopted),
+	NUMBER(struct alloc, member_generation),
 	NUMBER(struct alloc, create_time_ms),
 	NUMBER(struct alloc, modify_time_ms),
 	NUMBER(struct alloc, create_index),

@@ -137,6 +137,7 @@ static void alloc_begin(struct alloc *alloc)
 	free(alloc->wait_node_id);
 	alloc->wait_node_id = NULL;
 	alloc->adopted = false;
+	alloc->member_generation = 0;
 	alloc->n_published = 0;
 	message_list_unref(alloc->task_status);
 	message_list_unref(alloc->events);

@@ -76,12 +76,12 @@ static int compare_in_member(const struct job_alloc *a, const struct job_alloc *
 {
 	int r = has_ended(a) - has_ended(b);
 
+	if (r == 0 && has_ended(a))
+		r = compare_numbers(b->end_ms, a->end_ms);
 	if (r == 0)
 		r = a->is_adopted - b->is_adopted;
 	if (r == 0)
 		r = compare_numbers((int64_t)b->proven, (int64_t)a->proven);
-	if (r == 0 && has_ended(a))
-		r = compare_numbers(b->end_ms, a->end_ms);
 	if (r == 0)
 		r = (a->desired == DESIRED_STOP) - (b->desired == DESIRED_STOP);
 	if (r == 0)
@@ -717,8 +717,7 @@ static void replace_queued(struct pass *pass, const struct member *member)
 static void stop_duplicates(struct pass *pass, const struct member *member)
 {
 	for (size_t i = 1; i < member->n_allocs && !has_ended(&member->allocs[i]); i++)
-		if (member->allocs[i].desired != DESIRED_STOP &&
-		    !(member->allocs[i].is_unsettled && member->allocs[0].is_adopted))
+		if (member->allocs[i].desired != DESIRED_STOP)
 			add_stop(pass, &member->allocs[i], JOB_STOP_DUPLICATE);
 }
 
@@ -775,7 +774,8 @@ static void stop_surplus(struct pass *pass)
 			(void)add_wait(pass, &member, JOB_WAIT_STOP, alloc, 0);
 		else
 			add_stop(pass, alloc,
-				 pass->job->stop		  ? JOB_STOP_JOB
+				 alloc->is_stranger		  ? JOB_STOP_STRANGER
+				 : pass->job->stop		  ? JOB_STOP_JOB
 				 : alloc->group == JOB_GROUP_GONE ? JOB_STOP_GROUP
 								  : JOB_STOP_COUNT);
 	}
@@ -1054,7 +1054,8 @@ const char *job_stop_reason_text(enum job_stop_reason reason)
 					    "its group is gone",
 					    "it is replaced: this version runs something else",
 					    "another allocation is there for the same member",
-					    "a constraint of this version excludes its node"};
+					    "a constraint of this version excludes its node",
+					    "only its node knows it, and nothing proves that it is a member"};
 
 	return name_of(texts, ARRAY_SIZE(texts), reason);
 }

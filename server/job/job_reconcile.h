@@ -7,7 +7,7 @@
  * node of a system job that meets the group's constraints. It has at most one allocation that has not ended.
  * To replace a member, its allocation is stopped. Another one is placed when that has ended and its volumes
  * are free. A holder keeps a volume until its end is known, however long that takes. Work that a node may
- * have invented is left out by the caller, see job_disowns(). The agent does the restarts on the node
+ * have invented is no member, see job_has_member(). The agent does the restarts on the node
  * (RestartPolicy of a task): an allocation that failed has used them up.
  *
  * Nothing is kept between two calls. The caller carries out the actions, in their order and as many as it
@@ -102,9 +102,9 @@ struct job_alloc {
 	enum client_status client;
 	bool is_queued;	      /* it has no node yet: it waits in the queues of its volumes */
 	bool keeps_place;     /* in the queues of its volumes, for the next version of its member */
-	bool is_adopted;      /* only its node knew it: it counts after every other one */
-	uint64_t proven;      /* likewise: generation of a proven claim on its volume; 0: it counts last */
-	bool is_unsettled;    /* likewise, and its node may not have reported its claims yet */
+	bool is_adopted;      /* only its node knew it: while it runs it counts after every other one */
+	uint64_t proven;      /* likewise: its member_generation; 0: it counts last */
+	bool is_stranger;     /* it is no member, and must stop; its group is JOB_GROUP_GONE */
 	bool lost_race;	      /* another one had its volume when it was placed: no failure of its work */
 	int64_t create_ms;    /* when it got its node */
 	int64_t healthy_ms;   /* since when its tasks run and pass their checks, or did last; 0: never */
@@ -177,6 +177,7 @@ enum job_stop_reason {
 	JOB_STOP_VERSION,   /* it runs something else than the current version */
 	JOB_STOP_DUPLICATE, /* the member has another one */
 	JOB_STOP_NODE,	    /* this version excludes its node */
+	JOB_STOP_STRANGER,  /* only its node knows it, and nothing proves that it is a member */
 };
 
 /* Pointers are those of the input. */

@@ -102,34 +102,26 @@ static uint32_t group_number(const struct job_spec *spec, const char *name)
 	return JOB_GROUP_GONE;
 }
 
-/* Returns the generation of a claim on a volume of its member that was granted here or that a ticket proves;
- * 0 without such a claim. A ticket names no job, and the node may have had the claim for other work. */
-static uint64_t proven_generation(const struct job_spec *spec, const struct alloc_entry *entry)
+/* Does the group exclude the node, as far as the node's attributes are known? */
+static bool is_excluded(const Holdfast__V1__JobGroup *group, const struct node_entry *node)
 {
-	uint32_t group = group_number(spec, entry->alloc.job_group);
-	const struct claim_entry *at;
-	char id[VOLUME_ID_MAX + 1];
+	const Holdfast__V1__Allocation *alloc = group->allocation;
 
-	LIST_FOREACH (at, &entry->claims, of_alloc) {
-		const struct claim *claim = &at->claim;
-
-		if ((claim->state != CLAIM_TAKEN && claim->state != CLAIM_UNPUBLISHING) || claim->was_freed ||
-		    !state_claim_is_proven(at) || !str_eq(claim->namespace, entry->alloc.namespace))
-			continue;
-		for (size_t i = 0; group != JOB_GROUP_GONE && i < spec->groups[group].n_volumes; i++) {
-			job_volume_id(&spec->groups[group].volumes[i], entry->alloc.job_index, id);
-			if (str_eq(id, claim->volume_id))
-				return claim->generation;
-		}
-	}
-	return 0;
+	return !constraints_allow_node(alloc->constraints, alloc->n_constraints, node->id, node->attributes);
 }
 
-bool job_disowns(const struct job_spec *spec, const struct alloc_entry *entry)
+bool job_has_member(const Holdfast__V1__Job *job, const struct alloc_entry *entry)
 {
-	return spec->type != JOB_SYSTEM && entry->alloc.adopted &&
-	       entry->alloc.desired_status == DESIRED_STOP && node_is_connected(entry->node) &&
-	       proven_generation(spec, entry) == 0;
+	const struct alloc *alloc = &entry->alloc;
+
+	if (!alloc->adopted)
+		return true;
+	if ((enum job_type)job->type != JOB_SYSTEM)
+		return alloc->member_generation > 0;
+	for (size_t i = 0; i < job->n_groups; i++)
+		if (str_eq(job->groups[i]->name, alloc->job_group))
+			return !is_excluded(job->groups[i], entry->node);
+	return false;
 }
 
 static void note_needed(struct alloc_entry *entry, uint64_t version, int64_t until_ms)
@@ -148,8 +140,16 @@ static void note_avoided(struct alloc_entry *entry, const char *node_id)
 	free(before);
 }
 
-static size_t collect_allocs(const struct job_entry *entry, const struct job_spec *spec,
-			     struct job_alloc *ret)
+/* Is work that is no member to be stopped? Not before its node has reported its claims, and not because the
+ * server does not know the attributes of a node that is away. */
+static bool must_stop(const Holdfast__V1__Job *job, const struct alloc_entry *entry)
+{
+	return entry->alloc.desired_status != DESIRED_STOP && !entry->node->is_unreported &&
+	       ((enum job_type)job->type != JOB_SYSTEM || node_is_connected(entry->node));
+}
+
+static size_t collect_allocs(const struct job_entry *entry, const Holdfast__V1__Job *job,
+			     const struct job_spec *spec, struct job_alloc *ret)
 {
 	struct alloc_entry *at;
 	size_t n = 0;
@@ -160,9 +160,10 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 		const struct alloc *alloc = &at->alloc;
 		const char *task;
 		enum alloc_health health = alloc_health(alloc, &task);
+		bool is_member = job_has_member(job, at);
 
-		if (job_disowns(spec, at) || (alloc->adopted && alloc_is_client_terminal(alloc)))
-			continue; /* only its node knows how it ended */
+		if (!is_member && !must_stop(job, at))
+			continue;
 		ret[n++] = (struct job_alloc){
 			.id = alloc->id,
 			.node_id = alloc_is_pending(alloc) ? alloc_wait_node(alloc) : alloc->node_id,
@@ -170,9 +171,9 @@ static size_t collect_allocs(const struct job_entry *entry, const struct job_spe
 			.keeps_place = alloc->keeps_place,
 			.lost_race = alloc->lost_race,
 			.is_adopted = alloc->adopted,
-			.proven = alloc->adopted ? proven_generation(spec, at) : 0,
-			.is_unsettled = alloc->adopted && at->node->is_unreported,
-			.group = group_number(spec, alloc->job_group),
+			.proven = alloc->member_generation,
+			.is_stranger = !is_member,
+			.group = is_member ? group_number(spec, alloc->job_group) : JOB_GROUP_GONE,
 			.index = alloc->job_index,
 			.version = alloc->job_version,
 			.content = alloc->job_content,
@@ -196,13 +197,9 @@ static uint32_t excluded_groups(const Holdfast__V1__Job *job, const struct node_
 
 	if ((enum job_type)job->type != JOB_SYSTEM || !node_is_connected(node))
 		return 0;
-	for (size_t i = 0; i < job->n_groups; i++) {
-		const Holdfast__V1__Allocation *alloc = job->groups[i]->allocation;
-
-		if (alloc && !constraints_allow_node(alloc->constraints, alloc->n_constraints, node->id,
-						     node->attributes))
+	for (size_t i = 0; i < job->n_groups; i++)
+		if (is_excluded(job->groups[i], node))
 			excluded |= UINT32_C(1) << i;
-	}
 	return excluded;
 }
 
@@ -349,7 +346,7 @@ struct job_decisions *job_decide(struct server *server, const Holdfast__V1__Job 
 	job_view_of(job, ret);
 	if (allocs && nodes && decisions) {
 		world.allocs = allocs;
-		world.n_allocs = collect_allocs(entry, &ret->spec, allocs);
+		world.n_allocs = collect_allocs(entry, job, &ret->spec, allocs);
 		world.nodes = nodes;
 		world.n_nodes = collect_nodes(server, job, nodes, server->state.n_nodes);
 		collect_holders(server, namespace, entry, &world, &holders);
@@ -589,7 +586,7 @@ static const struct alloc_entry *last_of_member(struct server *server, const str
 	if (!job || job->n_heritable == 0) /* a large job is not searched for each new member */
 		return NULL;
 	LIST_FOREACH (at, &job->allocs, of_job)
-		if (str_eq(at->alloc.job_group, alloc->job_group) &&
+		if (!at->alloc.adopted && str_eq(at->alloc.job_group, alloc->job_group) &&
 		    at->alloc.job_index == alloc->job_index &&
 		    (!is_system || str_eq(at->alloc.node_id, node_id)) &&
 		    (!last || at->alloc.create_time_ms >= last->alloc.create_time_ms))
@@ -974,17 +971,16 @@ static void note_wanted_plugins(struct job_work *work, const Holdfast__V1__Job *
 	}
 }
 
-/* Does what an adopted allocation counts for depend on its node or its claims? */
-static bool has_unsettled(const struct job_spec *spec, const struct job_entry *entry)
+/* Has a node work of the job that only it knows, and has not ended its report? Then a stranger may be there.
+ */
+static bool awaits_report(const struct job_entry *entry)
 {
 	const struct alloc_entry *at;
 
 	if (!entry)
 		return false;
 	LIST_FOREACH (at, &entry->allocs, of_job)
-		if (at->alloc.adopted && !alloc_is_client_terminal(&at->alloc) &&
-		    ((at->alloc.desired_status == DESIRED_STOP && !job_disowns(spec, at)) ||
-		     at->node->is_unreported))
+		if (at->alloc.adopted && at->node->is_unreported)
 			return true;
 	return false;
 }
@@ -1010,7 +1006,7 @@ static void reconcile(struct job_work *work, uint64_t until_us)
 		return;
 	}
 	is_waiting = view->spec.type == JOB_SYSTEM || (decisions->waits_for & of_others) != 0 ||
-		     has_unsettled(&view->spec, state_job(&server->state, job->namespace_, job->id));
+		     awaits_report(state_job(&server->state, job->namespace_, job->id));
 	note_wanted_plugins(work, job, decisions);
 	is_done = carry_out_all(work, job, decisions, until_us);
 	work->pass_us += clock_monotonic_us() - (until_us - TURN_US);
@@ -1276,10 +1272,10 @@ bool job_needs_alloc(struct server *server, const struct alloc_entry *entry)
 	const struct alloc *alloc = &entry->alloc;
 	const Holdfast__V1__Job *job;
 
-	if (alloc->job_id[0] == '\0' || alloc->adopted)
+	if (alloc->job_id[0] == '\0')
 		return false;
 	job = records_job(&server->state.records, alloc->namespace, alloc->job_id);
-	if (!job || job->stop)
+	if (!job || job->stop || !job_has_member(job, entry))
 		return false;
 	return entry->decided_version != job->version || clock_realtime_ms() < entry->needed_until_ms;
 }

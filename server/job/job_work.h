@@ -24,10 +24,10 @@ struct job_refusals {
 	size_t bytes; /* of all of it */
 };
 
-/** Is @entry not counted by its job, although its end is not known? Its node may have invented it: only the
- * node knows it, the node is there and has the order to stop it, and no proof shows that it holds a volume of
- * its member. Not so in a system job, where it has the place of no other node's member. @spec: of its job. */
-bool job_disowns(const struct job_spec *spec, const struct alloc_entry *entry);
+/** Is @entry, which names @job, a member? A node may invent what only it knows: that is a member if it has a
+ * member_generation. In a system job it has the place of no other node's member: it is one where the
+ * constraints of its group allow that. */
+bool job_has_member(const Holdfast__V1__Job *job, const struct alloc_entry *entry);
 
 /** Decides about @job from the present state; owned by the caller. NULL when memory is short. Pointers in
  * it are @job's, the state's and those of @refusals (NULL: no refusals), valid until the event loop turns.

@@ -549,11 +549,8 @@ static void stage_purge(struct server *server, struct change *change, const Job 
 static enum status check_ended(struct server *server, const Job *job, struct error *err)
 {
 	const struct job_entry *entry = state_job(&server->state, job->namespace_, job->id);
-	cleanup_free struct job_view *view = malloc(sizeof(*view));
 	const struct alloc_entry *at;
 
-	if (!view)
-		return error_no_memory(err, "a job");
 	if (!job->stop && (job->type != HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH ||
 			   job->update_status == HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_RUNNING))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -562,9 +559,8 @@ static enum status check_ended(struct server *server, const Job *job, struct err
 				 job->id, job->version, job->id, NAMESPACE_OPTION(job->namespace_));
 	if (!entry)
 		return STATUS_OK;
-	job_view_of(job, view);
 	LIST_FOREACH (at, &entry->allocs, of_job)
-		if (!alloc_is_client_terminal(&at->alloc) && !job_disowns(&view->spec, at))
+		if (!alloc_is_client_terminal(&at->alloc) && job_has_member(job, at))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "job %s is not purged before its work has ended: allocation %s%s%s "
 					 "has not; wait until it has",

@@ -323,7 +323,7 @@ static void take_no_place(const struct session *session, struct alloc *alloc)
 
 	alloc->place_time_ms = alloc->wait_until_ms = 0;
 	alloc->healthy_time_ms = alloc->unhealthy_time_ms = 0;
-	alloc->queue_index = 0;
+	alloc->queue_index = alloc->member_generation = 0;
 	alloc->keeps_place = alloc->lost_race = false;
 	alloc->create_time_ms = now_ms;
 	alloc->running_time_ms = alloc->end_time_ms = 0;
@@ -715,6 +715,53 @@ static enum status choose_id(struct server *server, struct claim *claim, char wh
 				       : STATUS_OK;
 }
 
+static bool is_per_alloc(const Holdfast__V1__JobGroup *group, const char *name)
+{
+	for (size_t i = 0; i < group->n_per_alloc; i++)
+		if (str_eq(group->per_alloc[i], name))
+			return true;
+	return false;
+}
+
+/* Does GROUP[@index] of the job as it is now ask for the volume? */
+static bool asks_for_volume(const Holdfast__V1__JobGroup *group, uint32_t index, const char *volume_id)
+{
+	char id[VOLUME_ID_MAX + sizeof("[4294967295]")];
+
+	for (size_t i = 0; i < group->allocation->n_volumes; i++) {
+		const Holdfast__V1__VolumeRequest *volume = group->allocation->volumes[i];
+
+		(void)str_format(id, sizeof(id), "%s[%" PRIu32 "]", volume->source, index);
+		if (str_eq(is_per_alloc(group, volume->name) ? id : volume->source, volume_id))
+			return true;
+	}
+	return false;
+}
+
+/* Stages that the claim makes its adopted allocation a member of its job. That is decided once: no later
+ * report, update or restart changes it. A ticket names no job, and the node may have had the claim for other
+ * work, so the claim must be on a volume of that member. The work of a job that the server does not know is
+ * no member: it goes on until the job is submitted, which stops it. */
+static void stage_member(struct server *server, const struct claim *claim, struct change *change)
+{
+	const struct alloc_entry *entry = state_alloc_of(&server->state, claim);
+	const Holdfast__V1__Job *job;
+	struct alloc alloc;
+
+	if (!entry || !entry->alloc.adopted || entry->alloc.member_generation > 0 ||
+	    claim->state != CLAIM_TAKEN || !(claim->storage_proven || claim->storage_digest) ||
+	    !str_eq(claim->namespace, entry->alloc.namespace))
+		return;
+	job = records_job(&server->state.records, entry->alloc.namespace, entry->alloc.job_id);
+	alloc = entry->alloc; /* shares its lists */
+	for (size_t i = 0; job && i < job->n_groups; i++)
+		if (str_eq(job->groups[i]->name, alloc.job_group) &&
+		    asks_for_volume(job->groups[i], alloc.job_index, claim->volume_id))
+			alloc.member_generation = claim->generation;
+	if (alloc.member_generation > 0)
+		change_put_alloc(change, &alloc);
+}
+
 /* Stores @claim, maybe under another id; @made: with its volume, which is new or replaces another. NULL: the
  * store has it. */
 static enum status epoch_store_claim(struct session *session, const struct volume *made, struct claim *claim,
@@ -731,6 +778,7 @@ static enum status epoch_store_claim(struct session *session, const struct volum
 	TRY(choose_id(server, claim, why, err));
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
+	stage_member(server, claim, &change);
 	audit_adoption(server, &change, claim,
 		       why[0] != '\0' ? why
 		       : made	      ? "its volume, of this storage, was not known"

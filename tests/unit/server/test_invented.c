@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/rate_counted.h"
 #include "base/uuid.h"
+#include "job/job_work.h"
 #include "model/pb.h"
 #include "model/task.h"
 #include "node/session.h"
@@ -96,20 +97,18 @@ CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_does_not_hold_up_its_j
 	(void)str_copy(invented.id, sizeof(invented.id), INVENTED);
 	(void)str_copy(invented.node_id, sizeof(invented.node_id), thief->id);
 	report(f, thief, 1, &invented, NULL, true);
-	UNTIL(f, thief->stops == 1);
+	UNTIL(f, state_alloc(&f->server->state, INVENTED));
+	settle(f);
+	assert_int_equal(thief->stops, 0); /* its claims may follow */
 	report(f, thief, 1, NULL, NULL, false);
-	UNTIL(f, has_reported(f, thief->id));
+	UNTIL(f, has_reported(f, thief->id) && thief->stops == 1);
 	assert_string_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_id, mine.job_id);
 	assert_int_equal(node->stops, 0);
 	f->n1.runs = f->n2.runs = 0;
-	fake_node_disconnect(thief); /* an honest one would go on while it is away */
+	fake_node_disconnect(thief);
 	UNTIL(f, !state_node(&f->server->state, thief->id)->session);
 	end(f, node, mine.id);
-	settle(f);
-	assert_int_equal(f->n1.runs + f->n2.runs, 0);
-	connect_node(thief, thief == &f->n1 ? "n1" : "n2");
-	UNTIL(f, f->n1.runs + f->n2.runs == 1);
-	node = f->n1.runs == 1 ? &f->n1 : &f->n2;
+	UNTIL(f, node->runs == 1);
 	start_last(f, node);
 	node->stops = 0;
 	s.alloc.mount_timeout_ms = 5000; /* the invented one asks for its volume, too */
@@ -118,11 +117,6 @@ CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_does_not_hold_up_its_j
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	end(f, node, node->last_run);
 	UNTIL(f, is_in(f, "stopped", 0));
-	fake_node_disconnect(thief);
-	UNTIL(f, !state_node(&f->server->state, thief->id)->session);
-	assert_false(is_in(f, "stopped", 0));
-	assert_int_equal(stop_job(f, true, NULL), STATUS_FAILED_PRECONDITION);
-	connect_node(thief, thief == &f->n1 ? "n1" : "n2");
 	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
 	assert_int_equal(state_alloc(&f->server->state, INVENTED)->alloc.client_status, CLIENT_RUNNING);
 }
@@ -146,6 +140,18 @@ struct other {
 	struct ticket ticket;
 };
 
+/* Connects n1, which has meta.rack. */
+static void connect_n1(struct fixture *f)
+{
+	static Holdfast__Driver__V1__KeyValue rack, *attributes[] = {&rack};
+
+	rack = (Holdfast__Driver__V1__KeyValue)PB(holdfast__driver__v1__key_value, .key = text("meta.rack"),
+						  .value = text("a"));
+	f->n1.attributes = attributes;
+	f->n1.n_attributes = 1;
+	connect_node(&f->n1, "n1");
+}
+
 /* The backup has job web without members, and knows both nodes. @ret_alloc: the member that n1 got since; the
  * caller's. @ret_held: its claim; NULL: it has no volume. @ret_other: the claim that n2 got for ALLOC_2 on
  * volume other; NULL: it has no claim. */
@@ -161,7 +167,7 @@ static void forget_member(struct fixture *f, const struct submission *s, struct 
 	      !state_node(&f->server->state, "n1")->session && !state_node(&f->server->state, "n2")->session);
 	assert_int_equal(run(f, s, NULL), 1);
 	take_backup(f, backup);
-	connect_node(&f->n1, "n1");
+	connect_n1(f);
 	UNTIL(f, f->n1.runs == 1);
 	if (ret_held)
 		start_last(f, &f->n1);
@@ -191,13 +197,14 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	struct submission s;
 	struct alloc invented;
 	struct other other;
-	struct claim held, *claim;
+	struct claim held;
 
 	connect_both(f);
 	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x2", NULL), STATUS_OK);
 	make_job(f, &s);
 	forget_member(f, &s, &backup, &alloc, &held, &other);
 	connect_node(&f->n2, "n2");
+	alloc.member_generation = 7; /* the server's to set */
 	invented = alloc;
 	(void)str_copy(invented.id, sizeof(invented.id), ALLOC_2);
 	(void)str_copy(invented.node_id, sizeof(invented.node_id), "n2");
@@ -220,16 +227,11 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	settle(f);
 	assert_false(is_in(f, "stopped", 0));
-	claim = &LIST_FIRST(&state_alloc(&f->server->state, alloc.id)->claims)->claim;
-	claim->storage_proven = false; /* nothing else proves the member */
-	assert_true(is_in(f, "stopped", 0));
-	claim->storage_proven = claim->was_freed = true;
-	assert_true(is_in(f, "stopped", 0));
-	claim->was_freed = false;
-	claim->namespace[0]++;
-	assert_true(is_in(f, "stopped", 0));
-	claim->namespace[0]--;
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !state_node(&f->server->state, "n1")->session);
 	assert_false(is_in(f, "stopped", 0));
+	assert_int_equal(stop_job(f, true, NULL), STATUS_FAILED_PRECONDITION);
+	connect_node(&f->n1, "n1");
 	end(f, &f->n1, alloc.id);
 	UNTIL(f, is_in(f, "stopped", 0));
 }
@@ -243,9 +245,111 @@ static void report_member(struct fixture *f, const struct alloc *alloc, const st
 	report(f, &f->n1, 1, alloc, held, false);
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	settle(f);
+	f->n1.runs = f->n2.runs = 0;
 }
 
-CLUSTER_TEST(a_forgotten_member_that_runs_is_healthy_and_ends_the_update)
+static uint64_t member_generation(struct fixture *f, const char *id)
+{
+	return state_alloc(&f->server->state, id)->alloc.member_generation;
+}
+
+enum proof_lie { ANOTHER_KEY, FOREIGN_NAMESPACE, OTHER_VOLUME, OTHER_GROUP, LATE_CLAIM };
+
+static void check_no_proof(struct fixture *f, enum proof_lie lie)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct ticket ticket;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	if (lie == FOREIGN_NAMESPACE)
+		(void)str_copy(held.namespace, sizeof(held.namespace), "foreign");
+	if (lie == OTHER_VOLUME)
+		(void)str_copy(held.volume_id, sizeof(held.volume_id), "another");
+	if (lie == OTHER_GROUP)
+		(void)str_copy(alloc.job_group, sizeof(alloc.job_group), "gone");
+	ticket = ticket_of(f, &held);
+	if (lie == ANOTHER_KEY)
+		restart_with(f, make_another_key);
+	connect_node(&f->n1, "n1");
+	f->n1.stops = 0;
+	report_with(&f->n1, 1, &alloc, lie == LATE_CLAIM ? NULL : &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1") && f->n1.stops == 1);
+	if (lie == LATE_CLAIM) {
+		provoke_report(f, &f->n1);
+		report_with(&f->n1, f->n1.report_epoch, NULL, &held, &ticket, false);
+		UNTIL(f, has_reported(f, "n1"));
+	}
+	assert_non_null(state_claim(&f->server->state, held.id));
+	assert_int_equal(member_generation(f, alloc.id), 0);
+	assert_int_equal(count_records(f, "Jobs.StopAllocation", "nothing proves"), 1);
+	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, alloc_is_client_terminal(&state_alloc(&f->server->state, alloc.id)->alloc));
+	settle(f);
+	assert_false(job_needs_alloc(f->server, state_alloc(&f->server->state, alloc.id)));
+}
+
+CLUSTER_TEST(a_claim_with_a_ticket_of_another_key_makes_no_member)
+{
+	check_no_proof(f, ANOTHER_KEY);
+}
+
+CLUSTER_TEST(a_claim_in_another_namespace_makes_no_member)
+{
+	check_no_proof(f, FOREIGN_NAMESPACE);
+}
+
+CLUSTER_TEST(a_claim_on_a_volume_of_other_work_makes_no_member)
+{
+	check_no_proof(f, OTHER_VOLUME);
+}
+
+CLUSTER_TEST(a_claim_for_a_group_that_its_job_lacks_makes_no_member)
+{
+	check_no_proof(f, OTHER_GROUP);
+}
+
+CLUSTER_TEST(a_claim_that_was_freed_makes_no_member)
+{
+	check_no_proof(f, LATE_CLAIM);
+}
+
+CLUSTER_TEST(a_member_is_proven_on_the_volume_of_its_index)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct other other;
+
+	connect_both(f);
+	assert_int_equal(register_disk(f, &f->operator, "db[0]", "wwn-0x3", NULL), STATUS_OK);
+	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x2", NULL), STATUS_OK);
+	make_job(f, &s);
+	s.group.per_alloc = s.per_alloc;
+	s.group.n_per_alloc = 1;
+	forget_member(f, &s, &backup, &alloc, NULL, &other);
+	connect_node(&f->n1, "n1");
+	for (int i = 0; i < 3; i++) {
+		struct claim claim = other.claim;
+
+		(void)str_copy(claim.node_id, sizeof(claim.node_id), "n1");
+		(void)str_copy(claim.allocation_id, sizeof(claim.allocation_id), alloc.id);
+		(void)str_copy(claim.volume_id, sizeof(claim.volume_id), i == 0 ? "db" : "db[0]");
+		(void)uuid_new(claim.id);
+		claim.external_id[0] = '\0';
+		claim.mode = i < 2 ? CLAIM_WRITE : CLAIM_READ; /* the last one is another of its volume */
+		claim.generation += (uint64_t)i;
+		report(f, &f->n1, 1, i == 0 ? &alloc : NULL, &claim, true);
+		UNTIL(f, state_claim(&f->server->state, claim.id));
+		assert_int_equal(member_generation(f, alloc.id), i == 0 ? 0 : other.claim.generation + 1);
+	}
+}
+
+CLUSTER_TEST(a_member_stays_one_when_the_server_starts_again_within_the_report)
 {
 	cleanup(alloc_release) struct alloc alloc;
 	struct backup backup = {0};
@@ -255,37 +359,190 @@ CLUSTER_TEST(a_forgotten_member_that_runs_is_healthy_and_ends_the_update)
 	connect_both(f);
 	make_job(f, &s);
 	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	UNTIL(f, state_alloc(&f->server->state, alloc.id));
+	settle(f);
+	restart(f);
+	assert_int_equal(member_generation(f, alloc.id), 0);
+	f->n1.stops = 0;
 	report_member(f, &alloc, &held);
-	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
-	UNTIL(f, is_in(f, "running", 0));
-	{
-		cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
+	assert_int_equal(member_generation(f, alloc.id), held.generation);
+	restart(f);
+	connect_node(&f->n1, "n1");
+	settle(f);
+	assert_int_equal(member_generation(f, alloc.id), held.generation);
+	assert_int_equal(f->n1.stops, 0);
+}
 
-		assert_int_equal(response->job->update_status,
-				 HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE);
-	}
+/* The backup lacks the job. Its work goes on until the job is there again. */
+CLUSTER_TEST(work_of_a_forgotten_job_is_stopped_when_the_job_is_submitted)
+{
+	cleanup(alloc_release) struct alloc alloc = {0};
+	struct backup backup = {0};
+	struct fake_node *other, *node;
+	struct submission s;
+	struct claim held;
+
+	connect_both(f);
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	make_job(f, &s);
+	alloc = member_of(f, &s, &node, &other);
+	assert_true(alloc_own(&alloc));
+	start_last(f, node);
+	alloc.client_status = CLIENT_RUNNING;
+	held = claim_of(f, alloc.id);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, other, 1, NULL, NULL, false);
+	report(f, node, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	settle(f);
+	assert_int_equal(node->stops, 0);
+	f->n1.runs = f->n2.runs = 0;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, node->stops == 1);
+	settle(f);
+	assert_int_equal(f->n1.runs + f->n2.runs, 0);
+	end(f, node, alloc.id);
+	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+}
+
+CLUSTER_TEST(an_invented_member_keeps_no_place_also_while_its_node_is_away)
+{
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *list[] = {&constraint};
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct alloc invented;
+	struct other other;
+	struct claim held;
+	char id[UUID_TEXT_SIZE];
+
+	connect_both(f);
+	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x2", NULL), STATUS_OK);
+	make_job(f, &s);
+	constraint.attribute = text("node.unique.name");
+	constraint.value = text("n1");
+	s.alloc.constraints = list;
+	s.alloc.n_constraints = 1;
+	forget_member(f, &s, &backup, &alloc, &held, &other);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	f->n1.runs = f->n2.stops = 0;
+	invented = alloc;
+	(void)str_copy(invented.id, sizeof(invented.id), ALLOC_2);
+	(void)str_copy(invented.node_id, sizeof(invented.node_id), "n2");
+	report_with(&f->n2, 1, &invented, &other.claim, &other.ticket, false);
+	UNTIL(f, has_reported(f, "n2") && f->n2.stops == 1);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, f->n1.runs == 1);
+	start_last(f, &f->n1);
+	fake_node_disconnect(&f->n2);
+	UNTIL(f, !state_node(&f->server->state, "n2")->session);
+	(void)str_copy(id, sizeof(id), f->n1.last_run);
+	end(f, &f->n1, id);
+	UNTIL(f, f->n1.runs == 2);
+	start_last(f, &f->n1);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	end(f, &f->n1, f->n1.last_run);
+	UNTIL(f, is_in(f, "stopped", 0));
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
+CLUSTER_TEST(an_update_to_another_volume_waits_for_the_end_of_a_forgotten_member)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct claim held;
+
+	connect_both(f);
+	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x2", NULL), STATUS_OK);
+	make_job(f, &s);
+	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	report_member(f, &alloc, &held);
+	s.volume.source = text("other");
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, f->n1.stops == 1);
+	settle(f);
+	assert_int_equal(f->n1.runs + f->n2.runs, 0);
+	end(f, &f->n1, alloc.id);
+	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+}
+
+static void end_forgotten(struct fixture *f, Holdfast__V1__JobType type)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	s.job.type = type;
+	s.reschedule.unlimited = false; /* and so no attempt */
+	if (type == HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH)
+		s.group.update = NULL;
+	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	report_member(f, &alloc, &held);
+	end(f, &f->n1, alloc.id);
+	settle(f);
+	assert_int_equal(f->n1.runs + f->n2.runs, 0);
+	assert_true(job_needs_alloc(f->server, state_alloc(&f->server->state, alloc.id)));
+}
+
+CLUSTER_TEST(a_forgotten_member_of_a_batch_job_that_ends_with_success_is_done)
+{
+	end_forgotten(f, HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH);
+	assert_true(is_in(f, "complete", 0));
+}
+
+CLUSTER_TEST(the_end_of_a_forgotten_member_of_a_service_uses_its_attempts)
+{
+	end_forgotten(f, HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SERVICE);
+	assert_true(is_in(f, "pending", 1));
+}
+
+static void make_system_job(struct fixture *f, struct submission *s)
+{
+	make_job(f, s);
+	s->job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
+	s->alloc.n_volumes = 0;
+	s->plugin.id = text("nfs");
+	s->plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
+	s->alloc.csi_plugins = s->plugins;
+	s->alloc.n_csi_plugins = 1;
 }
 
 /* Its place is that of its node, which can hold up no other one. */
 CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
 {
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *list[] = {&constraint};
 	cleanup(alloc_release) struct alloc alloc;
 	struct backup backup = {0};
 	struct submission s;
 
 	connect_both(f);
-	make_job(f, &s);
-	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_SYSTEM;
-	s.alloc.n_volumes = 0;
-	s.plugin.id = text("nfs");
-	s.plugin.type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE;
-	s.alloc.csi_plugins = s.plugins;
-	s.alloc.n_csi_plugins = 1;
+	make_system_job(f, &s);
+	constraint.attribute = text("meta.rack");
+	constraint.value = text("a");
+	s.alloc.constraints = list;
+	s.alloc.n_constraints = 1;
 	forget_member(f, &s, &backup, &alloc, NULL, NULL);
-	connect_node(&f->n1, "n1");
+	connect_n1(f);
 	report(f, &f->n1, 1, &alloc, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_true(state_alloc(&f->server->state, alloc.id)->alloc.adopted);
+	restart(f);
+	settle(f); /* the attributes of its node are not known */
+	connect_n1(f);
+	settle(f);
+	assert_int_equal(f->n1.stops, 0);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	UNTIL(f, f->n1.stops == 1);
 	settle(f);
@@ -293,6 +550,59 @@ CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
 	assert_int_equal(stop_job(f, true, NULL), STATUS_FAILED_PRECONDITION);
 	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, is_in(f, "stopped", 0));
+}
+
+/* n1 is excluded, and goes away after its report. */
+CLUSTER_TEST(an_invented_member_on_an_excluded_node_holds_up_no_system_job)
+{
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *list[] = {&constraint};
+	cleanup(alloc_release) struct alloc mine = {0};
+	struct backup backup = {0};
+	struct submission s;
+	struct alloc invented;
+	char id[UUID_TEXT_SIZE];
+
+	connect_both(f);
+	make_system_job(f, &s);
+	constraint.attribute = text("node.unique.name");
+	constraint.value = text("n2");
+	s.alloc.constraints = list;
+	s.alloc.n_constraints = 1;
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n2.runs == 1);
+	fake_node_send_alloc(&f->n2, f->n2.last_run, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, is_in(f, "running", 0));
+	(void)str_copy(id, sizeof(id), f->n2.last_run);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	connect_node(&f->n1, "n1");
+	mine = alloc_of(f, id);
+	mine.task_status = NULL;
+	assert_true(alloc_own(&mine));
+	report(f, &f->n2, 1, &mine, NULL, false);
+	for (int i = 0; i < 2; i++) {
+		invented = mine;
+		(void)str_copy(invented.id, sizeof(invented.id), i == 0 ? INVENTED : UNKNOWN);
+		(void)str_copy(invented.node_id, sizeof(invented.node_id), "n1");
+		if (i == 1)
+			(void)str_copy(invented.job_group, sizeof(invented.job_group), "gone");
+		report(f, &f->n1, 1, &invented, NULL, i == 0);
+	}
+	UNTIL(f, has_reported(f, "n2") && has_reported(f, "n1") && f->n1.stops == 2);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !state_node(&f->server->state, "n1")->session);
+	f->n2.runs = f->n2.stops = 0;
+	s.plugin.id = text("nfs2");
+	assert_int_equal(run(f, &s, NULL), 2);
+	UNTIL(f, f->n2.stops == 1);
+	fake_node_send_alloc(&f->n2, mine.id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n2.runs == 1);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, f->n2.stops == 2);
+	fake_node_send_alloc(&f->n2, f->n2.last_run, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, is_in(f, "stopped", 0));
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
 }
 
 CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_uses_up_no_versions_of_its_job)

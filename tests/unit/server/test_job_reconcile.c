@@ -360,6 +360,34 @@ JOB_TEST(an_adopted_allocation_counts_after_every_other_one)
 	assert_string_equal(decisions.actions[0].alloc_id, "b");
 }
 
+JOB_TEST(of_adopted_allocations_the_one_with_the_youngest_claim_counts)
+{
+	struct job_alloc allocs[2] = {alloc_of("a", 0), alloc_of("b", 0)};
+
+	for (int i = 0; i < 2; i++) {
+		allocs[i].is_adopted = true;
+		allocs[i].proven = 1 + (uint64_t)i;
+	}
+	allocs[0].version = job.version + 1;
+	assert_int_equal(decide(allocs, 2, NULL)->n_actions, 1);
+	assert_string_equal(decisions.actions[0].alloc_id, "a");
+}
+
+JOB_TEST(of_ended_allocations_the_last_one_is_needed_also_if_it_is_adopted)
+{
+	struct job_alloc allocs[2] = {alloc_of("a", 0), alloc_of("b", 0)};
+
+	for (int i = 0; i < 2; i++) {
+		allocs[i].client = CLIENT_COMPLETE;
+		allocs[i].desired = DESIRED_STOP;
+		allocs[i].end_ms = 1 + i;
+	}
+	allocs[1].is_adopted = true;
+	(void)decide(allocs, 2, NULL);
+	assert_string_equal(allocs[0].id, "b");
+	assert_true(allocs[0].needed_until_ms == JOB_NEEDS_ALWAYS);
+}
+
 JOB_TEST(every_wait_has_a_sentence)
 {
 	char text[JOB_WAIT_TEXT_SIZE];
@@ -378,6 +406,7 @@ JOB_TEST(every_wait_has_a_sentence)
 	assert_string_equal(job_type_name(JOB_TYPE_N), "invalid");
 	assert_string_equal(job_state_name(JOB_STATE_STOPPED), "stopped");
 	assert_string_equal(job_stop_reason_text(JOB_STOP_COUNT), "count was lowered");
+	assert_non_null(strstr(job_stop_reason_text(JOB_STOP_STRANGER), "nothing proves"));
 }
 JOB_TEST(the_allocation_that_did_the_work_of_a_batch_job_is_needed_behind_others)
 {
