@@ -11,9 +11,13 @@
 /* STAGE and PUBLISH begin alike. */
 _Static_assert(offsetof(struct mh_stage, profile) == offsetof(struct mh_publish, profile), "as above");
 _Static_assert(offsetof(struct mh_stage, alloc) == offsetof(struct mh_publish, alloc), "as above");
+_Static_assert(offsetof(struct mh_stage, read_only) == offsetof(struct mh_publish, read_only), "as above");
+_Static_assert(offsetof(struct mh_stage, source) == offsetof(struct mh_publish, source), "as above");
+_Static_assert(offsetof(struct mh_stage, ticket) == offsetof(struct mh_publish, ticket), "as above");
 
-static enum reason check_stage(const struct helper *h, const struct mh_stage *req,
-			       const struct profile *profile)
+/* PUBLISH checks the source again: root may have replaced the policy since STAGE. */
+static enum reason check_source(const struct helper *h, const struct mh_stage *req,
+				const struct profile *profile)
 {
 	if (req->source.class != profile->class)
 		return REASON_CLASS;
@@ -27,8 +31,6 @@ static enum reason check_stage(const struct helper *h, const struct mh_stage *re
 static enum reason check_publish(const struct helper *h, const struct mh_publish *req,
 				 const struct profile *profile)
 {
-	if (profile->read_only && !req->read_only)
-		return REASON_READ_ONLY;
 	if (req->exec && !profile->exec)
 		return REASON_EXEC;
 	if (req->propagation != TICKET_PROPAGATION_PRIVATE && !profile->shared)
@@ -47,7 +49,7 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 			  struct admission *ret)
 {
 	bool is_stage = req->header.op == MH_OP_STAGE;
-	const struct ticket *ticket = is_stage ? &req->stage.ticket : &req->publish.ticket;
+	const struct ticket *ticket = &req->stage.ticket;
 	struct ticket need = {
 		.magic = TICKET_MAGIC, .version = TICKET_VERSION, .read_only = 1, .stage_read_only = 1};
 	enum reason reason;
@@ -61,15 +63,13 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 	ret->profile = policy_profile(h->agent, req->stage.profile);
 	if (!ret->profile)
 		return REASON_PROFILE_UNKNOWN;
+	reason = check_source(h, &req->stage, ret->profile);
+	ticket_source_digest(&req->stage.source, ret->source_digest);
+	memcpy(need.source_digest, ret->source_digest, sizeof(need.source_digest));
 	if (is_stage) {
-		reason = check_stage(h, &req->stage, ret->profile);
-		ticket_source_digest(&req->stage.source, ret->source_digest);
-		memcpy(need.source_digest, ret->source_digest, sizeof(need.source_digest));
 		need.stage_read_only = req->stage.read_only;
 	} else {
-		reason = check_publish(h, &req->publish, ret->profile);
-		/* op_publish.c compares the staged source */
-		memcpy(need.source_digest, ticket->source_digest, sizeof(need.source_digest));
+		reason = reason == REASON_NONE ? check_publish(h, &req->publish, ret->profile) : reason;
 		need.propagation = req->publish.propagation;
 		need.read_only = req->publish.read_only;
 	}

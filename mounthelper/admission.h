@@ -8,7 +8,7 @@
 struct admission {
 	const struct profile *profile;		   /* of STAGE and PUBLISH */
 	const struct ticket *ticket;		   /* NULL: not required and not given */
-	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* of STAGE */
+	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* of STAGE and PUBLISH */
 	/* The volume's slot of the state table, filled by the frame. No other instance changes the slot while
 	 * the volume is locked. */
 	struct state_slot slot;

@@ -100,18 +100,17 @@ static struct outcome open_staged(struct publishing *p)
 	return OUTCOME_OK;
 }
 
-/* The ticket names a source: it must be the existing mount. Without a ticket the profile still must be the
- * one that staged: it decides about exec and symlinks. */
+/* The source that policy and ticket admit must be that of the existing mount, and the profile the one that
+ * staged it: it decides about exec and symlinks. */
 static struct outcome check_source(const struct publishing *p)
 {
-	const struct ticket *ticket = p->admission->ticket;
 	const struct state_slot *slot = &p->admission->slot;
 
 	if (slot->stage != STATE_STAGED)
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_SOURCE_UNKNOWN);
 	if (!str_eq(slot->profile, p->req->profile))
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_STAGED_PROFILE);
-	if (ticket && memcmp(slot->source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
+	if (memcmp(slot->source_digest, p->admission->source_digest, TICKET_DIGEST_SIZE) != 0)
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_TICKET_SOURCE);
 	return OUTCOME_OK;
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 enum { SEND_BUFFER = 64 * 1024 };
+enum { POLICY_FACTS = STATX_INO | STATX_CTIME | STATX_MNT_ID | SYS_STATX_MNT_ID_UNIQUE };
 
 void setup_peer(struct helper *h)
 {
@@ -41,8 +42,7 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 	start_libc((int)n, START_POLICY, path);
 	start_need(read(fd, &more, 1) == 0 && policy_file_check(ret, (size_t)n), START_POLICY_FORMAT, 0,
 		   path);
-	start_sys(sys_statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_CTIME, &h->policy_file), START_POLICY,
-		  path);
+	start_sys(sys_statx(fd, "", AT_EMPTY_PATH, POLICY_FACTS, &h->policy_file), START_POLICY, path);
 	h->policy_root_fd = root_fd;
 	h->policy_path = path + 1;
 	memcpy(h->policy_digest, ret->text_digest, sizeof(h->policy_digest));
@@ -57,11 +57,13 @@ int setup_compare_policy(const struct helper *h)
 {
 	const struct statx *was = &h->policy_file;
 	struct statx is;
-	int r = sys_statx(h->policy_root_fd, h->policy_path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_CTIME,
-			  &is);
+	int r = sys_statx(h->policy_root_fd, h->policy_path, AT_SYMLINK_NOFOLLOW, POLICY_FACTS, &is);
 
-	if (r == 0 && (is.stx_ino != was->stx_ino || is.stx_ctime.tv_sec != was->stx_ctime.tv_sec ||
-		       is.stx_ctime.tv_nsec != was->stx_ctime.tv_nsec))
+	/* the time of change is the kernel's, but in an image, which another one may cover */
+	if (r == 0 &&
+	    (is.stx_mnt_id != was->stx_mnt_id || is.stx_dev_major != was->stx_dev_major ||
+	     is.stx_dev_minor != was->stx_dev_minor || is.stx_ino != was->stx_ino ||
+	     is.stx_ctime.tv_sec != was->stx_ctime.tv_sec || is.stx_ctime.tv_nsec != was->stx_ctime.tv_nsec))
 		r = -ESTALE;
 	return r;
 }

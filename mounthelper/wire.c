@@ -54,8 +54,8 @@ enum shape {
 static const uint16_t shapes[SHAPE_N][12] = {
 	[MH_OP_STAGE] = {LABEL, PROFILE, UUID, BOOL, ZERO + 7, ANY + sizeof(struct mh_source),
 			 ANY + sizeof(struct ticket)},
-	[MH_OP_PUBLISH] = {LABEL, PROFILE, UUID, SLOT, BOOL, BOOL, PROPAGATION, ZERO + 4,
-			   ANY + sizeof(struct ticket)},
+	[MH_OP_PUBLISH] = {LABEL, PROFILE, UUID, BOOL, SLOT, BOOL, PROPAGATION, ZERO + 4,
+			   ANY + sizeof(struct mh_source), ANY + sizeof(struct ticket)},
 	[MH_OP_UNPUBLISH] = {LABEL, UUID, SLOT, BOOL, ZERO + 6},
 	[MH_OP_UNSTAGE] = {LABEL, PROFILE_OR_NONE, BOOL, ZERO + 7},
 	[MH_OP_LIST] = {LIST_KIND, ZERO + 3, ANY + 4, PROFILE_OR_NONE, PROFILE_OR_NONE},
@@ -108,7 +108,7 @@ enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_requ
 	if (reason != REASON_NONE)
 		return reason;
 	if (!layout_is_valid(shapes[req.header.op], texts, req.bytes + sizeof(req.header)) ||
-	    (req.header.op == MH_OP_STAGE && !source_is_valid(&req.stage.source)))
+	    (req.header.length == sizeof(req.stage) && !source_is_valid(&req.stage.source)))
 		return REASON_FIELD;
 	*ret = req;
 	return REASON_NONE;

@@ -19,7 +19,7 @@
 
 enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
-	MH_VERSION = 8,
+	MH_VERSION = 9,
 	MH_MESSAGE_MAX = 1024,
 	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL, of profiles id_is_plugin() */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
@@ -194,12 +194,13 @@ struct mh_publish {
 	char volume[MH_LABEL_SIZE];
 	char profile[MH_LABEL_SIZE];
 	char alloc[MH_UUID_SIZE];
-	uint8_t slot; /* 0 to MH_SLOT_MAX: several volumes of one allocation */
 	uint8_t read_only;
+	uint8_t slot; /* 0 to MH_SLOT_MAX: several volumes of one allocation */
 	uint8_t exec;
 	uint8_t propagation; /* enum ticket_propagation */
 	uint8_t reserved[4];
-	struct ticket ticket; /* all zero: no ticket */
+	struct mh_source source; /* that is staged, so that a source that root has withdrawn is refused */
+	struct ticket ticket;	 /* all zero: no ticket */
 };
 
 struct mh_unpublish {
@@ -276,7 +277,7 @@ _Static_assert(sizeof(struct mh_source) == 288, "no padding");
 _Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 256 + 256 + 16 + 8 + 32, "no padding");
 _Static_assert(sizeof(struct mh_failure) == 32 + 8 + 256, "no padding");
 _Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 512, "no padding");
-_Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 512, "no padding");
+_Static_assert(sizeof(struct mh_publish) == sizeof(struct mh_stage), "no padding");
 _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
 _Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 64 + 8, "no padding");
 _Static_assert(sizeof(struct mh_list) == 32 + 8 + 64 + 64, "no padding");

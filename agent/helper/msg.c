@@ -139,6 +139,7 @@ enum status helper_request_publish(const struct helper_mount *mount, union helpe
 	request.publish.read_only = mount->read_only;
 	request.publish.exec = mount->exec;
 	request.publish.propagation = (uint8_t)mount->propagation;
+	request.publish.source = *mount->source;
 	if (mount->ticket)
 		request.publish.ticket = *mount->ticket;
 	*ret = request;

@@ -711,16 +711,16 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 		return helper_request_unstage(target->wire_volume, plugin, request, err);
 	if (action == VOLUME_OP_LOOK)
 		return helper_request_look(target->wire_volume, plugin, request, err);
-	if (action == VOLUME_OP_PUBLISH) {
-		mount.read_only = target->read_only;
-		return helper_request_publish(&mount, request, err);
-	}
 	if (target->type == VOLUME_CSI)
 		volume_csi_to_wire(target->external_id, target->context_digest, &source);
 	else
 		status = device_source(&target->source, &source, err);
 	if (status != STATUS_OK)
 		return status;
+	if (action == VOLUME_OP_PUBLISH) {
+		mount.read_only = target->read_only;
+		return helper_request_publish(&mount, request, err);
+	}
 	/* of csi: which of the plugin's targets it is about */
 	mount.read_only = target->type == VOLUME_CSI ? target->read_only : target->stage_read_only;
 	return helper_request_stage(&mount, request, err);

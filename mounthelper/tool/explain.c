@@ -195,7 +195,7 @@ static void add_rules(const struct asked *asked, const struct mh_source *source)
 		add_value(asked, UUID, 0);
 }
 
-static struct mh_source source_of(const struct asked *asked, const struct mh_source *source)
+static struct mh_source source_of(const struct asked *asked, enum mh_op op, const struct mh_source *source)
 {
 	struct mh_source ret = *source;
 
@@ -208,6 +208,15 @@ static struct mh_source source_of(const struct asked *asked, const struct mh_sou
 	}
 	if (ret.class == MH_CLASS_BIND)
 		(void)str_copy(ret.u.bind.name, sizeof(ret.u.bind.name), asked->profile->name);
+	if (ret.class == MH_CLASS_BLOCK && op == MH_OP_PUBLISH) /* of any that may be staged */
+		(void)str_copy(ret.u.block.by_id, sizeof(ret.u.block.by_id), asked->profile->by_id[0].text);
+	if (ret.class == MH_CLASS_NFS4 && op == MH_OP_PUBLISH) {
+		ret.u.nfs4.family = asked->profile->server[0].family;
+		memcpy(ret.u.nfs4.addr, asked->profile->server[0].addr, sizeof(ret.u.nfs4.addr));
+		if (asked->profile->server[0].prefix_bits < 3)
+			ret.u.nfs4.addr[0] |= 0x20; /* no special address */
+		(void)str_copy(ret.u.nfs4.export, sizeof(ret.u.nfs4.export), asked->profile->export[0]);
+	}
 	return ret;
 }
 
@@ -222,19 +231,18 @@ static enum reason decide(const struct asked *asked, const struct question *q, c
 	helper = (struct helper){.agent = &agent};
 	for (size_t i = 0; i < ARRAY_SIZE(helper.type_available); i++)
 		helper.type_available[i] = true;
-	if (q->op == MH_OP_STAGE) {
+	if (q->op == MH_OP_STAGE || q->op == MH_OP_PUBLISH) { /* they begin alike */
 		req.stage.read_only = q->read_only;
 		req.stage.source = *source;
 		(void)str_copy(req.stage.profile, sizeof(req.stage.profile), q->profile);
-	} else if (q->op == MH_OP_PUBLISH) {
-		req.publish.read_only = q->read_only;
+	}
+	if (q->op == MH_OP_PUBLISH) {
 		req.publish.exec = q->exec;
 		req.publish.slot = q->slot;
 		req.publish.propagation = q->propagation;
-		(void)str_copy(req.publish.profile, sizeof(req.publish.profile), q->profile);
 	} else if (q->op == MH_OP_UNPUBLISH) {
 		req.unpublish.detach = q->detach;
-	} else {
+	} else if (q->op == MH_OP_UNSTAGE) {
 		req.unstage.detach = q->detach;
 	}
 	return admit_request(&helper, &req, 0, &admission);
@@ -249,7 +257,7 @@ void explain(const char *text, size_t n, const struct agent_policy *agent, const
 	*ret = (struct answer){.reason = REASON_NONE};
 	if (q->profile)
 		asked.profile = policy_profile(agent, q->profile);
-	source = source_of(&asked, &q->source);
+	source = source_of(&asked, q->op, &q->source);
 	ret->reason = decide(&asked, q, &source);
 	if (ret->reason != REASON_NONE)
 		return add_refusal(&asked);

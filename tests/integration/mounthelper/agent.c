@@ -486,7 +486,8 @@ struct mh_publish publish_disk(void)
 	struct mh_publish req = {.header = header(MH_OP_PUBLISH, sizeof(req)),
 				 .volume = "vol-1",
 				 .profile = "disk",
-				 .alloc = ALLOC};
+				 .alloc = ALLOC,
+				 .source = stage.source};
 
 	req.ticket = make_ticket(req.volume, req.profile, &stage.source);
 	return req;
@@ -499,7 +500,8 @@ struct mh_publish publish_tmpfs(void)
 				 .volume = "mem-1",
 				 .profile = "mem",
 				 .alloc = ALLOC,
-				 .slot = 7};
+				 .slot = 7,
+				 .source = stage.source};
 
 	req.ticket = make_ticket(req.volume, req.profile, &stage.source);
 	req.ticket.slot = req.slot;

@@ -6,9 +6,8 @@
  * What stands there: tmpfs "mem-1", staged, and published at slot 7 of the allocation.
  * tests/docs/check_thief.py counts the rows. */
 
-#include "volume.h"
-
 #include "mounthelper_words.h"
+#include "volume.h"
 
 #include "base/fd.h"
 #include "base/id.h"
@@ -181,7 +180,7 @@ static const struct attempt attempts[] = {
 	{"an operation that does not exist", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, header.op, "\x63"), ENDS},
 	{"the helper's own HELLO", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, header.op, "\1"), ENDS},
 	{"another ACK", UNSTAGE, AS_IT_WAS, FIELD(mh_unstage, header.op, "\2"), ENDS},
-	{"another operation's length", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, header.op, "\4"), ENDS},
+	{"another operation's length", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, header.op, "\5"), ENDS},
 	{"another magic", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, header.magic, "HFTK"), ENDS},
 	{"another version", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, header.version, "\6"), ENDS},
 	{"a length that is not the datagram's", STAGE_MEM, AS_IT_WAS, FIELD(mh_stage, header.length, "\x20"),
@@ -496,6 +495,41 @@ TEST_FIXTURE(a_helper_does_nothing_by_a_policy_that_root_has_replaced, NULL, NUL
 			expect_unstage(&fresh, unstage("mem-1"), MH_OK);
 		assert_int_equal(agent_stop_code(&fresh), MH_EXIT_CLOSED);
 	}
+}
+
+/* The profile has kept its name, and allows other disks now. */
+TEST_FIXTURE(a_disk_that_root_has_withdrawn_is_not_published_again, NULL, NULL)
+{
+	static const char after[] =
+		"agent %d {\n\tcluster = demo\n\tnode = node-1\n"
+		"\thelper_uid = %d\n\thelper_gid = %d\n"
+		"\tstage_base = " STAGE_BASE "\n\tpublish_base = " PUBLISH_BASE "\n"
+		"\tlog = " LOG_PATH "\n\tlock_dir = " TEST_PREFIX "/lock\n"
+		"\tcontainer = yes\n\tticket = required\n\tticket_key = %s\n"
+		"\tstarts_per_minute = 6000\n\taudit = optional\n"
+		"\tprofile disk { class = block; fstype = ext4; trust = trusted; exec = yes\n"
+		"\t\tby_id = some-other-disk }\n}\n";
+	struct agent kept;
+	char text[4096];
+	char *before;
+
+	world_policy("required", "");
+	agent_up(&kept);
+	expect_stage(&kept, stage_disk(), MH_OK);
+	expect_publish(&kept, publish_disk(), MH_OK);
+	expect_unpublish(&kept, unpublish("vol-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&kept), MH_EXIT_CLOSED);
+	before = picture();
+	assert_true(str_format(text, sizeof(text), after, AGENT_UID, HELPER_UID, HELPER_UID,
+			       ticket_key_hex()) > 0);
+	world_policy_text(text);
+	agent_up(&kept);
+	expect_publish(&kept, publish_disk(), MH_REFUSED);
+	expect_unchanged("a withdrawn disk", before);
+	free(before);
+	expect_unstage(&kept, unstage("vol-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&kept), MH_EXIT_CLOSED);
+	world_policy("required", "");
 }
 
 TEST_GROUP(world_up, world_down)

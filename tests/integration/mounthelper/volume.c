@@ -29,6 +29,7 @@ struct mh_publish publish_of(const char *profile, struct mh_source source, bool 
 	struct mh_publish req = publish_disk();
 
 	(void)str_copy(req.profile, sizeof(req.profile), profile);
+	req.source = source;
 	req.read_only = read_only;
 	sign_for(&req.ticket, profile, &source);
 	return req;

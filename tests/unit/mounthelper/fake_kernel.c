@@ -259,7 +259,7 @@ static int statx_policy(const char *name, int flags, unsigned int mask, struct s
 {
 	assert_string_equal(name, "etc/policy.applied");
 	assert_int_equal(flags, AT_SYMLINK_NOFOLLOW);
-	assert_int_equal(mask, STATX_INO | STATX_CTIME);
+	assert_int_equal(mask, STATX_INO | STATX_CTIME | STATX_MNT_ID | SYS_STATX_MNT_ID_UNIQUE);
 	*ret = k.policy;
 	return k.policy_errno;
 }

@@ -161,6 +161,7 @@ void fixture_grant_stage(struct mh_stage *req)
 
 void fixture_grant_publish(struct mh_publish *req, const struct mh_source *source)
 {
+	req->source = *source;
 	req->ticket = grant(req->volume, req->alloc, req->profile, source);
 	*req = fixture_at_slot(*req, req->slot);
 }

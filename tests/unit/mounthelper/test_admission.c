@@ -182,6 +182,11 @@ TEST_FIXTURE(publish_is_admitted_only_within_its_profile, setup, NULL)
 	req.exec = 1;
 	assert_int_equal(publish(req), REASON_EXEC);
 	req = fixture_publish();
+	req.source.u.block.by_id[0] = 'H';
+	assert_int_equal(publish(req), REASON_BY_ID);
+	req.source.class = MH_CLASS_TMPFS;
+	assert_int_equal(publish(req), REASON_CLASS);
+	req = fixture_publish();
 	(void)str_copy(req.profile, MH_LABEL_SIZE, "ro");
 	assert_int_equal(publish(req), REASON_READ_ONLY);
 	(void)str_copy(req.profile, MH_LABEL_SIZE, "nothing");

@@ -25,7 +25,11 @@ static const struct gap tmpfs_gaps[] = {GAP(mh_stage, source.u.tmpfs), GAP(mh_st
 static const struct gap nfs4_gaps[] = {GAP(mh_stage, source.u.nfs4.addr), GAP(mh_stage, ticket), {0}};
 static const struct gap csi_gaps[] = {GAP(mh_stage, source.u.csi.volume), GAP(mh_stage, ticket), {0}};
 static const struct gap stage_gaps[] = {GAP(mh_stage, ticket), {0}};
-static const struct gap publish_gaps[] = {GAP(mh_publish, slot), GAP(mh_publish, ticket), {0}};
+static const struct gap publish_gaps[] = {GAP(mh_publish, slot),
+					  GAP(mh_publish, source.u.block.major),
+					  GAP(mh_publish, source.u.block.minor),
+					  GAP(mh_publish, ticket),
+					  {0}};
 static const struct gap unpublish_gaps[] = {GAP(mh_unpublish, slot), {0}};
 static const struct gap list_gaps[] = {GAP(mh_list, cursor), {0}};
 static const struct gap no_gaps[] = {{0}};
@@ -328,6 +332,7 @@ TEST_FIXTURE(the_architecture_lists_all_full_table_reads, setup, teardown)
 	costs(1, stage(bound), MH_OK);
 	costs(1, stage(bound), MH_ALREADY);
 	(void)str_copy(second.profile, sizeof(second.profile), "models");
+	second.source = bound.source;
 	memset(&second.ticket, 0, sizeof(second.ticket));
 	helper.state->header.published = 0;
 	costs(1, publish(second), MH_OK);
@@ -378,6 +383,8 @@ TEST_FIXTURE(a_volume_whose_profile_is_gone_can_only_be_taken_away, setup, teard
 
 TEST_FIXTURE(a_changed_profile_counts_from_the_next_mount_on, setup, teardown)
 {
+	struct mh_publish smaller = publish_space(4, 0);
+
 	new_world(WITH_SPACE);
 	ASSERT_REPLY(stage(stage_space()), MH_OK);
 	ASSERT_REPLY(publish(publish_space(2, 1)), MH_OK);
@@ -387,6 +394,12 @@ TEST_FIXTURE(a_changed_profile_counts_from_the_next_mount_on, setup, teardown)
 	ASSERT_REPLY(publish(publish_space(2, 0)), MH_CONFLICT); /* but exists there */
 	assert_int_equal(fake_flags(SLOT("2")) & SYS_MOUNT_ATTR_NOEXEC, 0);
 	ASSERT_REPLY(publish(publish_space(3, 0)), MH_OK);
+	start_helper("ticket = optional\nprofile space { class = tmpfs; max_size = 512KiB; exec = yes }\n");
+	ASSERT_REPLY(publish(publish_space(4, 0)), MH_REFUSED); /* what is staged is larger */
+	ASSERT_RECORDED("reason=size-not-allowed");
+	smaller.source.u.tmpfs.size_bytes = 1 << 19;
+	ASSERT_REPLY(publish(smaller), MH_REFUSED); /* and is not what the agent names */
+	ASSERT_RECORDED("reason=ticket-source");
 	start_helper("ticket = optional\nprofile space { class = tmpfs; max_size = 1MiB; shared = yes }\n");
 	ASSERT_REPLY(stage(stage_space()), MH_CONFLICT); /* it is private, and shall be shared */
 	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 2)), MH_OK);

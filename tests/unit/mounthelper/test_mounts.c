@@ -662,7 +662,7 @@ static struct life life_of(enum mh_class class)
 	life.unstage = class == MH_CLASS_CSI ? unstage_csi("vol-1") : unstage_of("vol-1");
 	(void)str_copy(life.stage.volume, sizeof(life.stage.volume), "vol-1");
 	life.publish = publish_csi("vol-1", 0);
-	life.stage.source = (struct mh_source){.class = (uint8_t) class};
+	life.publish.source = life.stage.source = (struct mh_source){.class = (uint8_t) class};
 	life.staged = PLUGIN_PUBLISH;
 	if (class == MH_CLASS_CSI) {
 		(void)str_copy(life.stage.profile, sizeof(life.stage.profile), "csi.plug");
@@ -672,6 +672,7 @@ static struct life life_of(enum mh_class class)
 	(void)str_copy(life.stage.profile, sizeof(life.stage.profile), "host");
 	(void)str_copy(life.stage.source.u.bind.name, MH_LABEL_SIZE, "host");
 	(void)str_copy(life.publish.profile, sizeof(life.publish.profile), "host");
+	life.publish.source = life.stage.source;
 	life.staged = STAGED;
 	return life;
 }

@@ -197,6 +197,9 @@ TEST_FIXTURE(a_request_after_the_policy_was_replaced_changes_nothing_and_is_the_
 		{{.stx_ino = 8, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}}},
 		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 101, .tv_nsec = 5}}},
 		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 6}}},
+		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}, .stx_mnt_id = 1}},
+		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}, .stx_dev_major = 7}},
+		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}, .stx_dev_minor = 3}},
 		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}}, -ENOENT},
 		{{.stx_ino = 7, .stx_ctime = {.tv_sec = 100, .tv_nsec = 5}}, -EACCES},
 	};

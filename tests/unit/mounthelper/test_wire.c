@@ -133,7 +133,7 @@ struct span {
 struct variant {
 	const char *name;
 	union mh_request (*make)(void);
-	struct span spans[11];
+	struct span spans[14];
 };
 
 static struct mh_source source_of(uint8_t class)
@@ -287,6 +287,10 @@ static const struct variant variants[] = {
 	     {UP_TO(mh_publish, read_only, 1)},
 	     {UP_TO(mh_publish, exec, 1)},
 	     {UP_TO(mh_publish, propagation, TICKET_PROPAGATION_N - 1)},
+	     {AT(mh_publish, source.u.block.by_id), TEXT, "ABCDEFGHIJKLMNOPQRSTUVWXYZ:._+-"},
+	     {AT(mh_publish, source.u.block.major), FREE},
+	     {AT(mh_publish, source.u.block.minor), FREE},
+	     {AT(mh_publish, source.class), ONE_OF, "\1"},
 	     {AT(mh_publish, ticket), FREE}}),
 	ROW("unpublish", unpublish,
 	    {{AT(mh_unpublish, volume), TEXT, "-"},
@@ -330,8 +334,9 @@ static bool may_be(const struct variant *variant, const union mh_request *good, 
 
 	if (value == good->bytes[at])
 		return true;
-	if (!s)
-		return false;
+	if (!s) /* STAGE and PUBLISH begin alike */
+		return at == offsetof(struct mh_header, op) && good->header.op == MH_OP_STAGE &&
+		       value == MH_OP_PUBLISH;
 	if (s->kind == FREE)
 		return true;
 	if (s->kind == NUMBER)

@@ -2,6 +2,7 @@
 #include "workbench.h"
 
 #include "record.h"
+#include "ticket_check.h"
 
 #include <sodium.h>
 
@@ -194,11 +195,14 @@ struct mh_unstage unstage_csi(const char *volume)
 	return req;
 }
 
+static const struct mh_source csi_source = {.class = MH_CLASS_CSI, .u.csi.volume = {7}};
+
 void make_csi(const char *volume)
 {
-	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
+	uint8_t digest[TICKET_DIGEST_SIZE];
 	char path[128];
 
+	ticket_source_digest(&csi_source, digest);
 	assert_int_equal(state_begin_stage(helper.state, volume, "csi.plug", 0, digest, NULL, FIXTURE_NOW_MS),
 			 0);
 	state_set_staged(helper.state, volume, "csi.plug", digest);
@@ -218,5 +222,6 @@ struct mh_publish publish_csi(const char *volume, uint8_t slot)
 
 	(void)str_copy(req.volume, sizeof(req.volume), volume);
 	(void)str_copy(req.profile, sizeof(req.profile), "csi.plug");
+	req.source = csi_source;
 	return req;
 }
