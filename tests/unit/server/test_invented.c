@@ -248,6 +248,27 @@ static void report_member(struct fixture *f, const struct alloc *alloc, const st
 	f->n1.runs = f->n2.runs = 0;
 }
 
+CLUSTER_TEST(a_forgotten_member_that_runs_is_healthy_and_ends_the_update)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	report_member(f, &alloc, &held);
+	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, is_in(f, "running", 0));
+	{
+		cleanup_pb Holdfast__V1__GetJobResponse *response = get(f);
+
+		assert_int_equal(response->job->update_status,
+				 HOLDFAST__V1__JOB_UPDATE_STATUS__JOB_UPDATE_STATUS_DONE);
+	}
+}
+
 static uint64_t member_generation(struct fixture *f, const char *id)
 {
 	return state_alloc(&f->server->state, id)->alloc.member_generation;
@@ -445,7 +466,7 @@ CLUSTER_TEST(an_invented_member_keeps_no_place_also_while_its_node_is_away)
 	UNTIL(f, !state_node(&f->server->state, "n2")->session);
 	(void)str_copy(id, sizeof(id), f->n1.last_run);
 	end(f, &f->n1, id);
-	UNTIL(f, f->n1.runs == 2);
+	UNTIL(f, !str_eq(f->n1.last_run, id));
 	start_last(f, &f->n1);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
 	end(f, &f->n1, f->n1.last_run);
@@ -525,6 +546,7 @@ CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
 	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *list[] = {&constraint};
 	cleanup(alloc_release) struct alloc alloc;
 	struct backup backup = {0};
+	const struct alloc_entry *at;
 	struct submission s;
 
 	connect_both(f);
@@ -542,13 +564,14 @@ CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
 	settle(f); /* the attributes of its node are not known */
 	connect_n1(f);
 	settle(f);
-	assert_int_equal(f->n1.stops, 0);
+	assert_int_equal(count_records(f, "Jobs.StopAllocation", "nothing proves"), 0);
 	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
-	UNTIL(f, f->n1.stops == 1);
+	UNTIL(f, f->n1.stops >= 1); /* one of its own may be placed before the report */
 	settle(f);
 	assert_false(is_in(f, "stopped", 0));
 	assert_int_equal(stop_job(f, true, NULL), STATUS_FAILED_PRECONDITION);
-	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	LIST_FOREACH (at, &state_node(&f->server->state, "n1")->allocs, of_node)
+		fake_node_send_alloc(&f->n1, at->id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, is_in(f, "stopped", 0));
 }
 
