@@ -119,8 +119,8 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 }
 
 /* Shown to people as they are, so they are bounded and of this allocation. */
-static enum status apply_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to,
-			       struct reported_status *reported, struct error *err)
+static enum status check_tasks(const Holdfast__V1__AllocStatus *from, const struct alloc *to,
+			       struct error *err)
 {
 	if (from->n_tasks > message_list_n(to->tasks))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation %s has %zu tasks, not %zu",
@@ -132,6 +132,12 @@ static enum status apply_tasks(const Holdfast__V1__AllocStatus *from, struct all
 					 "does not have, or has more than %d bytes or %d attributes",
 					 from->alloc_id, from->tasks[i]->task, TASK_STATUS_BYTES_MAX,
 					 TASK_STATUS_ATTRIBUTES_MAX);
+	return STATUS_OK;
+}
+
+static enum status apply_tasks(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+			       struct reported_status *reported, struct error *err)
+{
 	if (!message_list_new((ProtobufCMessage *const *)(void *)from->tasks, from->n_tasks,
 			      &reported->tasks))
 		return error_no_memory(err, "the status of an allocation");
@@ -204,6 +210,19 @@ static enum status is_forgotten(struct session *session, const Holdfast__V1__All
 	return entry || !has_ended ? epoch_is_forgotten(session, entry, status, ret, err) : STATUS_OK;
 }
 
+/* Holds a claim again that has ended here and that the node has mounted, also if the rest of the status is
+ * refused. */
+static enum status take_published(struct session *session, const Holdfast__V1__AllocStatus *status,
+				  struct error *err)
+{
+	if (status->n_published > ALLOC_VOLUMES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d volumes are published",
+				 ALLOC_VOLUMES_MAX);
+	for (size_t i = 0; i < status->n_published; i++)
+		TRY(held_twice_take(session, status->published[i]->claim_id, err));
+	return STATUS_OK;
+}
+
 /* Has the node a claim for it that shows whose it is? */
 static bool is_disputed(const struct session *session, const struct alloc_entry *entry)
 {
@@ -219,6 +238,11 @@ static bool is_disputed(const struct session *session, const struct alloc_entry 
 	return false;
 }
 
+static void refuse_status(struct session *session, const struct error *why)
+{
+	audit_refused(session->server, session->call, "Nodes.Session: status", NULL, why);
+}
+
 /* After a restore work may have got another node. The session goes on: what the node holds is more important
  * than one status. The report decides about a pending one. */
 static void refuse_foreign(struct session *session, const struct alloc_entry *entry,
@@ -230,7 +254,7 @@ static void refuse_foreign(struct session *session, const struct alloc_entry *en
 		return;
 	(void)error_set(&err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s", entry->id,
 			session->node_id);
-	audit_refused(session->server, session->call, "Nodes.Session: status", NULL, &err);
+	refuse_status(session, &err);
 	if (session->is_report_due || is_disputed(session, entry))
 		return;
 	/* the node forgets an ended one: a pending one may be placed there, and would be taken for it */
@@ -238,6 +262,27 @@ static void refuse_foreign(struct session *session, const struct alloc_entry *en
 		       (int)status->client_status > CLIENT_RUNNING ? SESSION_FORGET_ALLOC
 								   : SESSION_STOP_ALLOC,
 		       entry->id);
+}
+
+/* Takes only the end from a status with other tasks. The store has forgotten that allocation, and its id was
+ * submitted again. A session that ended for it would end at each connect. */
+static enum status apply_fitting(struct session *session, struct alloc_entry *entry,
+				 const Holdfast__V1__AllocStatus *status, struct alloc *alloc,
+				 struct reported_status *reported, struct error *err)
+{
+	struct error why;
+	bool fits = check_tasks(status, alloc, &why) == STATUS_OK;
+	bool runs = status->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+
+	entry->runs_in = fits && runs ? session->serial : 0;
+	if (fits)
+		TRY(apply_tasks(status, alloc, reported, err));
+	else
+		refuse_status(session, &why);
+	if (!fits && !alloc_is_client_terminal(alloc) && !alloc_is_client_terminal(&entry->alloc))
+		return STATUS_OK;
+	keep_size(entry, alloc);
+	return apply_known(session, entry, alloc, err);
 }
 
 static enum status take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
@@ -262,16 +307,10 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 		refuse_foreign(session, entry, status);
 		return STATUS_OK;
 	}
-	entry->runs_in = status->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING ? session->serial : 0;
 	alloc = entry->alloc;
-	st = apply_alloc_status(status, &alloc, &reported, err);
-	if (st == STATUS_OK)
-		st = apply_tasks(status, &alloc, &reported, err);
-	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
-		st = held_twice_take(session, alloc.published[i].claim_id, err);
-	keep_size(entry, &alloc);
-	if (st == STATUS_OK)
-		st = apply_known(session, entry, &alloc, err);
+	TRY(apply_alloc_status(status, &alloc, &reported, err));
+	TRY(take_published(session, status, err));
+	st = apply_fitting(session, entry, status, &alloc, &reported, err);
 	message_list_unref(reported.tasks);
 	return st;
 }

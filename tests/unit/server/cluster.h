@@ -128,8 +128,8 @@ void seal_store(struct sqlite3 *db);
 /** The number behind @series of the metrics, "name" or "name{label=\"value\"}"; -1: there is none. */
 int64_t metric_of(struct fixture *f, const char *series);
 
-/** How many records of the audit about @about ("node n1") are @what and have @text in their reason: the lines
- * of `volume events`, `node events` and `operator audit`. */
+/** How many records of the audit about @about ("node n1") are @what and have @text in their reason or
+ * refusal: lines of `volume events`, `node events` and `operator audit`. */
 size_t n_events(struct fixture *f, const char *about, const char *what, const char *text);
 
 /** Reviews the warnings; then Server.Warn is on record @begun times about the warning @word, and
