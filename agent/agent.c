@@ -194,15 +194,15 @@ static void on_run(const struct alloc *alloc, void *userdata)
 		&(struct log_ctx){
 			.alloc = alloc->id, .op = "run", .event = LOG_EVENT_ALLOCATION_FAILED, .err = &err},
 		"allocation is refused");
-	session_send_refusal(agent->session, alloc->id, &err);
+	session_send_refusal(agent->session, alloc->namespace, alloc->id, &err);
 }
 
-static void on_stop(const char *alloc_id, void *userdata)
+static void on_stop(const char *namespace, const char *alloc_id, void *userdata)
 {
 	struct agent *agent = userdata;
 
-	if (!allocs_stop(agent->allocs, alloc_id))
-		session_send_unknown(agent->session, alloc_id);
+	if (!allocs_stop(agent->allocs, namespace, alloc_id))
+		session_send_unknown(agent->session, namespace, alloc_id);
 }
 
 static void on_ack(const char *claim_id, bool is_released, void *userdata)
@@ -243,11 +243,11 @@ static void on_release(const struct claim *claim, const char *wire_volume, const
 	session_send_release_error(agent->session, claim->id, claim->generation, &err);
 }
 
-static void on_forget(const char *alloc_id, void *userdata)
+static void on_forget(const char *namespace, const char *alloc_id, void *userdata)
 {
 	struct agent *agent = userdata;
 
-	allocs_forget(agent->allocs, alloc_id);
+	allocs_forget(agent->allocs, namespace, alloc_id);
 }
 
 static bool send_report(const Holdfast__V1__NodeReport *report, void *userdata)

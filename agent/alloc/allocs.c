@@ -55,6 +55,14 @@ static struct alloc_entry *find(const struct allocs *allocs, const char *id)
 	return RB_FIND(alloc_tree, &root, &key);
 }
 
+/* An allocation is its namespace and its id: NULL for one of another namespace. */
+static struct alloc_entry *find_of(const struct allocs *allocs, const char *namespace, const char *id)
+{
+	struct alloc_entry *entry = find(allocs, id);
+
+	return entry && str_eq(alloc_runner_record(entry->runner)->alloc.namespace, namespace) ? entry : NULL;
+}
+
 /* @record is taken over in any case. */
 static enum status add(struct allocs *allocs, struct alloc_record *record, struct alloc_runner **ret,
 		       struct error *err)
@@ -266,6 +274,11 @@ enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct 
 	struct alloc_record *record;
 	struct alloc_runner *runner;
 
+	if (known && !find_of(allocs, alloc->namespace, alloc->id))
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"this node has another allocation of this id, of another namespace. Next: run "
+			"it without an id, and a new one is made");
 	if (known) {
 		allocs->env->on_status(&alloc_runner_record(known->runner)->alloc, allocs->env->userdata);
 		return STATUS_OK;
@@ -284,9 +297,9 @@ enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct 
 	return STATUS_OK;
 }
 
-bool allocs_stop(struct allocs *allocs, const char *id)
+bool allocs_stop(struct allocs *allocs, const char *namespace, const char *id)
 {
-	struct alloc_entry *entry = find(allocs, id);
+	struct alloc_entry *entry = find_of(allocs, namespace, id);
 
 	if (!entry)
 		return false;
@@ -318,10 +331,10 @@ static void drop(struct allocs *allocs, struct alloc_entry *entry)
 	free(entry);
 }
 
-void allocs_forget(struct allocs *allocs, const char *id)
+void allocs_forget(struct allocs *allocs, const char *namespace, const char *id)
 {
 	const struct journal_write write = {.forget_alloc = id};
-	struct alloc_entry *entry = find(allocs, id);
+	struct alloc_entry *entry = find_of(allocs, namespace, id);
 	struct error err;
 
 	if (!entry)
@@ -486,6 +499,13 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 		allocs->env->on_receipt(receipt, allocs->env->userdata);
 		return STATUS_OK;
 	}
+	/* the mounts of this id are the other allocation's */
+	if (entry && !find_of(allocs, claim->namespace, claim->allocation_id))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"this node has another allocation %s, of another namespace: the claim on volume "
+			"%s stays until that one has ended and is forgotten",
+			claim->allocation_id, claim->volume_id);
 	if (entry && must_give_up(allocs, alloc_runner_record(entry->runner), claim)) {
 		give_up(entry->runner, claim);
 		return STATUS_OK;
@@ -595,6 +615,13 @@ size_t allocs_count(const struct allocs *allocs)
 const struct alloc_runner *allocs_find(const struct allocs *allocs, const char *id)
 {
 	const struct alloc_entry *entry = find(allocs, id);
+
+	return entry ? entry->runner : NULL;
+}
+
+const struct alloc_runner *allocs_find_of(const struct allocs *allocs, const char *namespace, const char *id)
+{
+	const struct alloc_entry *entry = find_of(allocs, namespace, id);
 
 	return entry ? entry->runner : NULL;
 }

@@ -49,15 +49,16 @@ void allocs_set_draining(struct allocs *allocs, bool is_draining);
 void allocs_shut_down(struct allocs *allocs, const char *id);
 
 /** Runs an allocation for the server. For a known one it only reports the status again.
- * STATUS_UNAVAILABLE while draining, STATUS_RESOURCE_EXHAUSTED above ALLOCS_MAX or while the disk of the
- * journal has no room; other errors explain why it cannot run here. */
+ * STATUS_ALREADY_EXISTS if the known one is of another namespace, STATUS_UNAVAILABLE while draining,
+ * STATUS_RESOURCE_EXHAUSTED above ALLOCS_MAX or while the disk of the journal has no room; other errors
+ * explain why it cannot run here. */
 enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct error *err);
 
 /** The server wants it stopped. False: it is not known here. */
-bool allocs_stop(struct allocs *allocs, const char *id);
+bool allocs_stop(struct allocs *allocs, const char *namespace, const char *id);
 
 /** The server has recorded its end. Ignored for one that has not ended. */
-void allocs_forget(struct allocs *allocs, const char *id);
+void allocs_forget(struct allocs *allocs, const char *namespace, const char *id);
 
 /** The server holds @claim for this node without an allocation that answers for it: clean up, and send a
  * receipt. STATUS_FAILED_PRECONDITION when its allocation is at work here. */
@@ -76,6 +77,8 @@ size_t allocs_count(const struct allocs *allocs);
 
 /** NULL: not known. */
 const struct alloc_runner *allocs_find(const struct allocs *allocs, const char *id);
+/** As allocs_find(); NULL also if the allocation of that id is of another namespace. */
+const struct alloc_runner *allocs_find_of(const struct allocs *allocs, const char *namespace, const char *id);
 
 /** For each, in the order of ids; NULL at the end. @previous NULL: the first. */
 const struct alloc_runner *allocs_next(const struct allocs *allocs, const struct alloc_runner *previous);

@@ -155,7 +155,8 @@ static const struct rpc_stream_events server_events = {
 static enum status find_driver(const struct task_streams *streams, const Holdfast__V1__OpenTaskStream *wanted,
 			       struct service_client **ret, struct error *err)
 {
-	const struct alloc_runner *runner = allocs_find(streams->allocs, wanted->alloc_id);
+	const struct alloc_runner *runner =
+		allocs_find_of(streams->allocs, wanted->namespace_, wanted->alloc_id);
 	const struct alloc *alloc = runner ? &alloc_runner_record(runner)->alloc : NULL;
 	const Holdfast__Driver__V1__TaskConfig *task = alloc ? alloc_find_task(alloc, wanted->task) : NULL;
 

@@ -245,32 +245,35 @@ static void copy_wished(const uint8_t *bytes, size_t n, const struct last_output
 	}
 }
 
-/* Reads the file of a task, of any namespace. Returns 0 or a negative errno. */
-static int read_file(const char *state_dir, const char *alloc, const char *task, char **ret, size_t *ret_n)
+/* Reads the file of a task: a caller's names are compared, and make no path. Returns 0 or a negative errno.
+ */
+static int read_file(const char *state_dir, const char *namespace, const char *alloc, const char *task,
+		     char **ret, size_t *ret_n)
 {
 	cleanup_closedir DIR *folder = NULL;
 	const struct dirent *entry;
-	char path[PATH_MAX], begin[NAME_MAX + 1];
+	char path[PATH_MAX], name[NAME_MAX + 1];
 
 	if (str_format(path, sizeof(path), "%s/output", state_dir) < 0 ||
-	    str_format(begin, sizeof(begin), "%s.%s.", alloc, task) < 0)
+	    str_format(name, sizeof(name), "%s.%s.%s", alloc, task, namespace) < 0)
 		return -ENAMETOOLONG;
 	folder = opendir(path);
 	if (!folder)
 		return -errno;
 	while ((entry = readdir(folder)))
-		if (str_starts_with(entry->d_name, begin) &&
+		if (str_eq(entry->d_name, name) &&
 		    str_format(path, sizeof(path), "%s/output/%s", state_dir, entry->d_name) >= 0)
 			return file_read(path, LAST_OUTPUT_MAX, ret, ret_n);
 	return -ENOENT;
 }
 
-enum status last_output_load(const char *state_dir, const char *alloc, const char *task,
-			     const struct last_output_wish *wish, struct strbuf *ret, struct error *err)
+enum status last_output_load(const char *state_dir, const char *namespace, const char *alloc,
+			     const char *task, const struct last_output_wish *wish, struct strbuf *ret,
+			     struct error *err)
 {
 	cleanup_free char *bytes = NULL;
 	size_t n = 0;
-	int r = read_file(state_dir, alloc, task, &bytes, &n);
+	int r = read_file(state_dir, namespace, alloc, task, &bytes, &n);
 
 	if (r == -ENOENT)
 		return error_set(err, STATUS_NOT_FOUND, 0,

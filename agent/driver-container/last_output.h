@@ -48,6 +48,7 @@ struct last_output_wish {
 
 /** Reads the saved output, as frames of the wanted streams.
  * @ret initialized with room for LAST_OUTPUT_MAX
- * STATUS_NOT_FOUND when there is no output of that task */
-enum status last_output_load(const char *state_dir, const char *alloc, const char *task,
-			     const struct last_output_wish *wish, struct strbuf *ret, struct error *err);
+ * STATUS_NOT_FOUND when there is no output of that task in that namespace */
+enum status last_output_load(const char *state_dir, const char *namespace, const char *alloc,
+			     const char *task, const struct last_output_wish *wish, struct strbuf *ret,
+			     struct error *err);

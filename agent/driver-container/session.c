@@ -62,6 +62,7 @@ struct session {
 	bool is_over; /* answered; a stream's memory goes when it is closed */
 	char alloc[64];
 	char task[64];
+	char namespace[NAMESPACE_MAX + 1];
 	char name[CONTAINER_NAME_SIZE];
 	found_fn *found;
 	found_fn *missing; /* NULL: that there is no container is an error */
@@ -187,6 +188,14 @@ static void on_found(enum status status, const struct error *err, const json_t *
 	struct error own;
 
 	session->request = NULL;
+	if (status == STATUS_OK) {
+		status = container_read(session->driver->settings, json, session->alloc, session->task,
+					&container, &own);
+		err = &own;
+	}
+	/* an id may be submitted again in another namespace, once the server has forgotten it */
+	if (status == STATUS_OK && !str_eq(container.namespace, session->namespace))
+		status = STATUS_NOT_FOUND;
 	if (status == STATUS_NOT_FOUND && session->missing) {
 		session->missing(session, NULL);
 		return;
@@ -195,10 +204,6 @@ static void on_found(enum status status, const struct error *err, const json_t *
 		(void)error_set(&own, STATUS_NOT_FOUND, 0,
 				"driver container has no task '%s' of allocation %s", session->task,
 				session->alloc);
-		err = &own;
-	} else if (status == STATUS_OK) {
-		status = container_read(session->driver->settings, json, session->alloc, session->task,
-					&container, &own);
 		err = &own;
 	}
 	if (status != STATUS_OK)
@@ -234,11 +239,12 @@ static void ask(struct session *session, struct engine_request request, engine_d
 		##__VA_ARGS__                                                                    \
 	}
 
-static void session_look(struct session *session, const char *alloc, const char *task, found_fn *found)
+static void session_look(struct session *session, const char *namespace, const char *alloc, const char *task,
+			 found_fn *found)
 {
 	struct error err;
 
-	if (!id_is_uuid(alloc) || !id_is_label(task)) {
+	if (!id_is_uuid(alloc) || !id_is_label(task) || strlen(namespace) > NAMESPACE_MAX) {
 		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
 				"'%.64s' and '%.64s' are no allocation and task", alloc, task);
 		session_fail(session, &err);
@@ -246,6 +252,7 @@ static void session_look(struct session *session, const char *alloc, const char 
 	}
 	(void)str_copy(session->alloc, sizeof(session->alloc), alloc);
 	(void)str_copy(session->task, sizeof(session->task), task);
+	(void)str_copy(session->namespace, sizeof(session->namespace), namespace);
 	container_name(alloc, task, session->name);
 	session->found = found;
 	ask(session, SHORT("GET"), on_found, "/containers/%s/json", session->name);
@@ -799,7 +806,7 @@ static void begin_exec(struct session *session, const ProtobufCBinaryData *order
 		return;
 	}
 	command = (const void *)session->taken.body;
-	session_look(session, command->alloc_id, command->task, exec_found);
+	session_look(session, command->namespace_, command->alloc_id, command->task, exec_found);
 }
 
 void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -979,8 +986,8 @@ static void logs_missing(struct session *session, const struct container *contai
 	struct error err;
 
 	assert(!container);
-	if (last_output_load(session->driver->settings->state_dir, session->alloc, session->task, &wish,
-			     &bytes, &err) != STATUS_OK) {
+	if (last_output_load(session->driver->settings->state_dir, session->namespace, session->alloc,
+			     session->task, &wish, &bytes, &err) != STATUS_OK) {
 		session_fail(session, &err);
 		return;
 	}
@@ -1009,7 +1016,7 @@ static void on_logs_message(struct rpc_call *call, const ProtobufCMessage *messa
 	session->follow = request->follow;
 	session->tail = request->tail;
 	session->missing = logs_missing;
-	session_look(session, request->alloc_id, request->task, logs_found);
+	session_look(session, request->namespace_, request->alloc_id, request->task, logs_found);
 }
 
 const struct rpc_stream_handlers logs_stream = {.on_message = on_logs_message,
@@ -1026,7 +1033,7 @@ static int on_stats_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct session *session = userdata;
 
-	session_look(session, session->alloc, session->task, stats_found);
+	session_look(session, session->namespace, session->alloc, session->task, stats_found);
 	return 0;
 }
 
@@ -1075,7 +1082,7 @@ static void on_stats_message(struct rpc_call *call, const ProtobufCMessage *mess
 	session->interval_ms = request->interval_ms == 0	     ? STATS_DEFAULT_MS
 			       : request->interval_ms < STATS_MIN_MS ? (uint32_t)STATS_MIN_MS
 								     : request->interval_ms;
-	session_look(session, request->alloc_id, request->task, stats_found);
+	session_look(session, request->namespace_, request->alloc_id, request->task, stats_found);
 }
 
 const struct rpc_stream_handlers stats_stream = {

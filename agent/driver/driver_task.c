@@ -223,6 +223,7 @@ static enum status begin_order(struct driver_task *task, struct error *err)
 	if (task->driver[0] != '\0')
 		TRY(drivers_client(task->request.drivers, task->driver, &client, err));
 	request.id = (char *)(uintptr_t)task->request.alloc_id;
+	request.namespace_ = (char *)(uintptr_t)task->request.namespace;
 	if (!is_network(task))
 		request.task = task->request.config->task;
 	request.network = (Holdfast__Driver__V1__NetworkSpec *)(uintptr_t)task->request.network;

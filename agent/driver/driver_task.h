@@ -111,7 +111,7 @@ struct driver_task_request {
 	sd_event *event; /* borrowed, as all that follow */
 	const struct drivers *drivers;
 	struct rpc_client *server; /* that is asked for the order */
-	const char *alloc_id;
+	const char *namespace, *alloc_id;
 	const Holdfast__Driver__V1__TaskConfig *config;	  /* NULL: the network */
 	const char *driver;				  /* of a network that may be there */
 	const Holdfast__Driver__V1__NetworkSpec *network; /* that a task joins; NULL: no network */

@@ -43,7 +43,7 @@ Holdfast__V1__AllocStatus *hello_alloc_status(const struct alloc *alloc, bool is
 	holdfast__v1__alloc_status__init(pb);
 	pb->client_status = (Holdfast__V1__ClientStatus)alloc->client_status;
 	pb->code = alloc->client_code;
-	if (!put_text(&pb->alloc_id, alloc->id) ||
+	if (!put_text(&pb->alloc_id, alloc->id) || !put_text(&pb->namespace_, alloc->namespace) ||
 	    (!is_short && !put_text(&pb->description, alloc_description(alloc))))
 		goto fail;
 	if (is_short)

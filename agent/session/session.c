@@ -221,7 +221,7 @@ static enum status handle_run(struct session *session, const session_down *down,
 
 static enum status handle_stop(struct session *session, const session_down *down, struct error *err)
 {
-	session->handlers->on_stop(down->stop->alloc_id, session->userdata);
+	session->handlers->on_stop(down->stop->namespace_, down->stop->alloc_id, session->userdata);
 	return STATUS_OK;
 }
 
@@ -252,7 +252,7 @@ static enum status handle_release(struct session *session, const session_down *d
 
 static enum status handle_forget(struct session *session, const session_down *down, struct error *err)
 {
-	session->handlers->on_forget(down->forget->alloc_id, session->userdata);
+	session->handlers->on_forget(down->forget->namespace_, down->forget->alloc_id, session->userdata);
 	return STATUS_OK;
 }
 
@@ -500,32 +500,35 @@ bool session_send_usage(struct session *session, const Holdfast__V1__VolumeUsage
 	return session->state == SESSION_UP;
 }
 
-static void send_short_status(struct session *session, const char *alloc_id,
+static void send_short_status(struct session *session, const char *namespace, const char *alloc_id,
 			      Holdfast__V1__ClientStatus client_status, const struct error *why)
 {
 	Holdfast__V1__AllocStatus pb = HOLDFAST__V1__ALLOC_STATUS__INIT;
-	char id[UUID_TEXT_SIZE], text[ERROR_MSG_MAX];
+	char id[UUID_TEXT_SIZE], of[NAMESPACE_MAX + 1], text[ERROR_MSG_MAX];
 
-	if (session->state != SESSION_UP || str_copy(id, sizeof(id), alloc_id) < 0)
+	if (session->state != SESSION_UP || str_copy(id, sizeof(id), alloc_id) < 0 ||
+	    str_copy(of, sizeof(of), namespace) < 0)
 		return;
 	(void)str_copy(text, sizeof(text), why->msg);
 	pb.alloc_id = id;
+	pb.namespace_ = of;
 	pb.client_status = client_status;
 	pb.description = text;
 	pb.code = (int32_t)why->status;
 	send_alloc(session, &pb);
 }
 
-void session_send_refusal(struct session *session, const char *alloc_id, const struct error *why)
+void session_send_refusal(struct session *session, const char *namespace, const char *alloc_id,
+			  const struct error *why)
 {
-	send_short_status(session, alloc_id, HOLDFAST__V1__CLIENT_STATUS__FAILED, why);
+	send_short_status(session, namespace, alloc_id, HOLDFAST__V1__CLIENT_STATUS__FAILED, why);
 }
 
-void session_send_unknown(struct session *session, const char *alloc_id)
+void session_send_unknown(struct session *session, const char *namespace, const char *alloc_id)
 {
 	const struct error why = {.msg = "not known on this node"};
 
-	send_short_status(session, alloc_id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE, &why);
+	send_short_status(session, namespace, alloc_id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE, &why);
 }
 
 enum status session_new(sd_event *event, struct rpc_client *client, const struct session_options *options,

@@ -37,12 +37,12 @@ struct session_handlers {
 	void (*on_up)(bool sends_statuses, void *userdata);
 	void (*on_down)(const struct error *err, void *userdata);
 	void (*on_run)(const struct alloc *alloc, void *userdata);
-	void (*on_stop)(const char *alloc_id, void *userdata);
+	void (*on_stop)(const char *namespace, const char *alloc_id, void *userdata);
 	void (*on_ack)(const char *claim_id, bool is_released, void *userdata);
 	/* @ticket: proof of the claim, for a report; NULL: the server sent no ticket */
 	void (*on_release)(const struct claim *claim, const char *wire_volume, const struct ticket *ticket,
 			   void *userdata);
-	void (*on_forget)(const char *alloc_id, void *userdata);
+	void (*on_forget)(const char *namespace, const char *alloc_id, void *userdata);
 	/* the server asks for everything that is held: session_send_report() */
 	/* @is_reverted: this node has gone back in time, as the server sees it */
 	void (*on_report_wanted)(uint64_t epoch, bool is_reverted, void *userdata);
@@ -90,9 +90,10 @@ void session_send_release_error(struct session *session, const char *claim_id, u
 				const struct error *why);
 
 /** An allocation that was not taken: failed, with the reason. */
-void session_send_refusal(struct session *session, const char *alloc_id, const struct error *why);
+void session_send_refusal(struct session *session, const char *namespace, const char *alloc_id,
+			  const struct error *why);
 /** An allocation that is not known here: complete. */
-void session_send_unknown(struct session *session, const char *alloc_id);
+void session_send_unknown(struct session *session, const char *namespace, const char *alloc_id);
 
 /** The end of a call that came on this session. */
 void session_send_reply(struct session *session, const Holdfast__V1__PluginReply *reply);

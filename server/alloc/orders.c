@@ -34,19 +34,21 @@ enum { REPEAT_COST_US = 60000000, REPEATS_BURST = 10 }; /* records of a node's r
 
 /* One task of one allocation in one boot has one nonce: its driver starts it once, however often it is
  * ordered. */
-static void make_nonce(const struct server *server, struct order *order)
+static void make_nonce(const struct server *server, const char *namespace, struct order *order)
 {
 	struct {
 		char what[24];
 		uint8_t boot_id[ORDER_UUID_SIZE];
 		uint8_t alloc[ORDER_UUID_SIZE];
 		char task[ORDER_LABEL_SIZE];
+		char namespace[NAMESPACE_MAX + 1];
 	} of = {.what = "holdfast: start of task"};
 	uint8_t mac[TICKET_MAC_SIZE];
 
 	memcpy(of.boot_id, order->boot_id, sizeof(of.boot_id));
 	memcpy(of.alloc, order->alloc, sizeof(of.alloc));
 	memcpy(of.task, order->task, sizeof(of.task));
+	(void)str_copy(of.namespace, sizeof(of.namespace), namespace);
 	ticket_issuer_mac(server->issuer, &of, sizeof(of), mac);
 	memcpy(order->nonce, mac, sizeof(order->nonce));
 }
@@ -73,7 +75,7 @@ enum status order_make(const struct server *server, const struct order_wish *wis
 	bool is_made = fill_order(server, wish, ret);
 
 	if (wish->kind == ORDER_START)
-		make_nonce(server, ret);
+		make_nonce(server, wish->alloc->namespace, ret);
 	else
 		is_made = is_made &&
 			  getrandom(ret->nonce, sizeof(ret->nonce), 0) == (ssize_t)sizeof(ret->nonce);
@@ -270,7 +272,7 @@ static enum status handle_order(struct server *server, struct rpc_call *call,
 	struct identity who;
 
 	TRY(access_check_node(server, call, &who, err));
-	if (!entry)
+	if (!entry || !str_eq(entry->alloc.namespace, namespace_or_default(request->namespace_)))
 		return error_set(err, STATUS_NOT_FOUND, 0, "there is no allocation %.64s", request->id);
 	TRY(check_allocation(entry, who.name, err));
 	if (!node_is_connected(entry->node))

@@ -383,6 +383,7 @@ static void fill_command(Holdfast__Driver__V1__ExecCommand *command, const struc
 	command->alloc_id = (char *)(uintptr_t)alloc->id;
 	command->task = task->task;
 	command->driver = task->driver;
+	command->namespace_ = (char *)(uintptr_t)alloc->namespace;
 	command->argv = asked->argv;
 	command->n_argv = asked->n_argv;
 	command->tty = asked->tty;
@@ -444,6 +445,7 @@ static enum status order_command(const struct task_stream *stream, const struct 
 	exec.setup = &setup;
 	wanted.task = task->task;
 	wanted.alloc_id = (char *)(uintptr_t)entry->alloc.id;
+	wanted.namespace_ = (char *)(uintptr_t)entry->alloc.namespace;
 	wanted.first_case = HOLDFAST__V1__OPEN_TASK_STREAM__FIRST_EXEC;
 	wanted.exec = &exec;
 	*ret = message_convert(wanted.base.descriptor, &wanted.base);
@@ -457,7 +459,7 @@ static enum status record_command(const struct task_stream *stream, struct chang
 				  const Holdfast__Driver__V1__TaskConfig *task,
 				  const Holdfast__Driver__V1__ExecCommand *command, struct error *err)
 {
-	static const char *const not_asked[] = {"alloc_id", "task", "driver", NULL};
+	static const char *const not_asked[] = {"alloc_id", "task", "driver", "namespace", NULL};
 	/* a byte may become six, and an argument has quotes and a comma */
 	cleanup_strbuf struct strbuf words = STRBUF_INIT((size_t)8 * TASK_STREAM_COMMAND_MAX);
 	char object[AUDIT_OBJECT_SIZE];
@@ -521,6 +523,7 @@ static enum status begin_logs(struct task_stream *stream, const Holdfast__V1__Al
 	TRY(find_alloc(stream, request->id, request->task, &entry, &task, err));
 	assert(task);
 	logs.alloc_id = wanted.alloc_id = stream->alloc_id;
+	logs.namespace_ = wanted.namespace_ = stream->namespace;
 	logs.task = wanted.task = task->task;
 	logs.stdout = request->stdout;
 	logs.stderr = request->stderr;
@@ -543,6 +546,7 @@ static enum status begin_stats(struct task_stream *stream,
 	TRY(find_alloc(stream, request->id, request->task, &entry, &task, err));
 	assert(task);
 	stats.alloc_id = wanted.alloc_id = stream->alloc_id;
+	stats.namespace_ = wanted.namespace_ = stream->namespace;
 	stats.task = wanted.task = task->task;
 	stats.interval_ms = request->interval_ms;
 	wanted.first_case = HOLDFAST__V1__OPEN_TASK_STREAM__FIRST_STATS;

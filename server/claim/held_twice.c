@@ -415,8 +415,10 @@ enum status held_twice_admit(struct server *server, const struct claim *claim, s
 				 attachment_mode_name(claim->attachment_mode));
 	STORAGE_FOREACH_CLAIM (entry, volume) {
 		const struct claim *held = &entry->claim;
+		bool is_own = str_eq(held->allocation_id, claim->allocation_id) &&
+			      str_eq(held->namespace, claim->namespace);
 
-		if (claim_is_live(held) && !str_eq(held->allocation_id, claim->allocation_id) &&
+		if (claim_is_live(held) && !is_own &&
 		    !admission_has_room(claim_capability(claim), claim->mode, claim->node_id, &held, 1,
 					&blocker))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,

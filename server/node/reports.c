@@ -238,6 +238,13 @@ static bool is_disputed(const struct session *session, const struct alloc_entry 
 	return false;
 }
 
+/* An allocation is its namespace and its id. After a restore a tenant may have submitted the id of another
+ * namespace's work, which the store has forgotten and its node has. */
+static bool is_about(const Holdfast__V1__AllocStatus *status, const struct alloc_entry *entry)
+{
+	return str_eq(entry->alloc.namespace, namespace_or_default(status->namespace_));
+}
+
 static void refuse_status(struct session *session, const struct error *why)
 {
 	audit_refused(session->server, session->call, "Nodes.Session: status", NULL, why);
@@ -262,6 +269,21 @@ static void refuse_foreign(struct session *session, const struct alloc_entry *en
 		       (int)status->client_status > CLIENT_RUNNING ? SESSION_FORGET_ALLOC
 								   : SESSION_STOP_ALLOC,
 		       entry->id);
+}
+
+/* The node's allocation is another one than @entry: nothing of @entry changes, and neither is stopped. */
+static enum status refuse_other(struct session *session, const struct alloc_entry *entry,
+				const Holdfast__V1__AllocStatus *status, struct error *err)
+{
+	struct error why;
+
+	(void)error_set(&why, STATUS_PERMISSION_DENIED, 0,
+			"allocation %s is of namespace %s: node %s has another one of this id, of namespace "
+			"%.64s",
+			entry->id, entry->alloc.namespace, session->node_id,
+			namespace_or_default(status->namespace_));
+	refuse_status(session, &why);
+	return take_published(session, status, err);
 }
 
 /* Takes only the end from a status with other tasks. The store has forgotten that allocation, and its id was
@@ -303,6 +325,8 @@ static enum status take_status(struct session *session, const Holdfast__V1__Allo
 		return epoch_doubt(session, status->alloc_id, err);
 	if (!entry) /* over and forgotten on both sides; or the report has it */
 		return STATUS_OK;
+	if (!is_about(status, entry))
+		return refuse_other(session, entry, status, err);
 	if (!str_eq(entry->alloc.node_id, session->node_id)) {
 		refuse_foreign(session, entry, status);
 		return STATUS_OK;
@@ -545,7 +569,7 @@ static enum status runs_without_claim(struct session *session, struct alloc_entr
 {
 	bool had = true;
 
-	if (reported->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
+	if (reported->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && is_about(reported, entry) &&
 	    str_eq(entry->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&entry->alloc) &&
 	    entry->alloc.n_volumes > 0)
 		TRY(had_claim(session, entry, &had, err));
@@ -893,7 +917,7 @@ static void stop_ended(struct session *session, const Holdfast__V1__SessionHello
 		const Holdfast__V1__AllocStatus *status = hello->allocs[i];
 		const struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
 
-		if (entry && alloc_is_client_terminal(&entry->alloc) &&
+		if (entry && is_about(status, entry) && alloc_is_client_terminal(&entry->alloc) &&
 		    status->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING)
 			session_stop_alloc(session, status->alloc_id);
 	}

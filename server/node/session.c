@@ -380,6 +380,7 @@ void session_notify(struct session *session, enum session_notice kind, const cha
 	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
 	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
 	struct claim_entry *entry = NULL;
+	const struct alloc_entry *alloc;
 	char text[UUID_TEXT_SIZE];
 
 	(void)str_copy(text, sizeof(text), id);
@@ -395,12 +396,18 @@ void session_notify(struct session *session, enum session_notice kind, const cha
 	case SESSION_NOTICE_N:
 		return;
 	case SESSION_STOP_ALLOC:
-		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
-		down.stop = &stop;
-		break;
 	case SESSION_FORGET_ALLOC:
-		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
-		down.forget = &forget;
+		alloc = state_alloc(&session->server->state, id);
+		if (!alloc) /* collected: the node names it in its next hello */
+			return;
+		stop.namespace_ = forget.namespace_ = (char *)(uintptr_t)alloc->alloc.namespace;
+		if (kind == SESSION_STOP_ALLOC) {
+			down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
+			down.stop = &stop;
+		} else {
+			down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
+			down.forget = &forget;
+		}
 		break;
 	case SESSION_ACK_MOUNTED:
 	case SESSION_ACK_RELEASED:

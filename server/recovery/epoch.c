@@ -366,6 +366,13 @@ static enum status handle_alloc(struct session *session, const Holdfast__V1__All
 
 	TRY(read_alloc(session, from, &alloc, err));
 	known = state_alloc(&server->state, alloc.id);
+	if (known && !str_eq(known->alloc.namespace, alloc.namespace)) {
+		(void)error_set(err, STATUS_PERMISSION_DENIED, 0,
+				"allocation %s is of namespace %s, not %s: that of the node is not adopted",
+				alloc.id, known->alloc.namespace, alloc.namespace);
+		epoch_refuse(session, err);
+		return STATUS_OK;
+	}
 	if (known && !str_eq(known->alloc.node_id, session->node_id)) {
 		(void)error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s", alloc.id,
 				session->node_id);
@@ -599,6 +606,7 @@ static void epoch_adopt(struct server *server, const struct claim *reported, con
 bool epoch_is_disputed(const struct alloc_entry *entry, const struct claim *claim)
 {
 	return entry->alloc.adopted && !str_eq(entry->alloc.node_id, claim->node_id) &&
+	       str_eq(entry->alloc.namespace, claim->namespace) &&
 	       (claim->storage_proven || claim->storage_digest);
 }
 
@@ -619,7 +627,8 @@ static bool runs_unplaced(struct server *server, const struct claim *claim)
 {
 	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
 
-	return claim->state == CLAIM_UNPUBLISHING && alloc && alloc->alloc.node_id[0] == '\0';
+	return claim->state == CLAIM_UNPUBLISHING && alloc && alloc->alloc.node_id[0] == '\0' &&
+	       str_eq(alloc->alloc.namespace, claim->namespace);
 }
 
 /* Both claims are kept: only an operator can decide which one is right. */

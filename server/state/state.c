@@ -1279,7 +1279,10 @@ struct alloc_entry *state_alloc_of(struct state *state, const struct claim *clai
 {
 	struct alloc_entry *entry = state_alloc(state, claim->allocation_id);
 
-	return entry && str_eq(entry->alloc.node_id, claim->node_id) ? entry : NULL;
+	return entry && str_eq(entry->alloc.node_id, claim->node_id) &&
+			       str_eq(entry->alloc.namespace, claim->namespace)
+		       ? entry
+		       : NULL;
 }
 
 struct alloc_entry *state_alloc_from(struct state *state, const char *id)

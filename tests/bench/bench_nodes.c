@@ -141,7 +141,7 @@ static void on_run(const struct alloc *alloc, void *userdata)
 {
 }
 
-static void on_id(const char *alloc_id, void *userdata)
+static void on_id(const char *namespace, const char *alloc_id, void *userdata)
 {
 }
 

@@ -133,6 +133,7 @@ static void send_stop(struct model_server *model, char *id)
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
 
 	stop.alloc_id = id;
+	stop.namespace_ = (char *)(uintptr_t)(model->namespace ? model->namespace : "default");
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
 	down.stop = &stop;
 	send_down(model, &down);
@@ -144,6 +145,7 @@ static void send_forget(struct model_server *model, char *id)
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
 
 	forget.alloc_id = id;
+	forget.namespace_ = (char *)(uintptr_t) "default";
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
 	down.forget = &forget;
 	if (!model->hold_forget)
@@ -194,6 +196,13 @@ static void take_status(struct model_server *model, const Holdfast__V1__AllocSta
 	struct model_alloc *entry = model_server_alloc(model, status->alloc_id);
 	struct alloc *alloc;
 
+	if (!str_eq(status->namespace_, "default")) {
+		model->foreign_statuses++;
+		model->foreign_status = (enum client_status)status->client_status;
+		str_copy_text(model->foreign_namespace, sizeof(model->foreign_namespace), status->namespace_);
+		model->foreign_code = status->code;
+		return;
+	}
 	if (!entry) {
 		send_forget(model, status->alloc_id);
 		return;
@@ -672,10 +681,53 @@ void model_server_answer(struct model_server *model)
 
 static const struct rpc_stream_handlers session_handlers = {
 	.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
-static const struct rpc_method node_methods[] = {{.name = "Session", .stream = &session_handlers}};
+
+static void on_task_stream(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__TaskStreamUp *up = (const void *)message;
+	struct model_server *model = userdata;
+
+	if (up->message_case != HOLDFAST__V1__TASK_STREAM_UP__MESSAGE_END)
+		return;
+	model->streams++;
+	model->stream_code = up->end->code;
+	str_copy_text(model->stream_message, sizeof(model->stream_message), up->end->message);
+	rpc_call_finish(call);
+}
+
+static void on_task_stream_closed(struct rpc_call *call, void *userdata)
+{
+}
+
+void model_server_want_logs(struct model_server *model, const char *alloc_id, const char *task)
+{
+	Holdfast__V1__OpenTaskStream wanted = HOLDFAST__V1__OPEN_TASK_STREAM__INIT;
+	Holdfast__Driver__V1__TaskLogsRequest logs = HOLDFAST__DRIVER__V1__TASK_LOGS_REQUEST__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	wanted.id = 1;
+	wanted.alloc_id = logs.alloc_id = (char *)(uintptr_t)alloc_id;
+	wanted.task = logs.task = (char *)(uintptr_t)task;
+	wanted.namespace_ = logs.namespace_ =
+		(char *)(uintptr_t)(model->namespace ? model->namespace : "default");
+	wanted.driver = (char *)(uintptr_t) "container";
+	wanted.first_case = HOLDFAST__V1__OPEN_TASK_STREAM__FIRST_LOGS;
+	wanted.logs = &logs;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STREAM;
+	down.stream = &wanted;
+	send_down(model, &down);
+}
+
+static const struct rpc_stream_handlers task_stream_handlers = {.on_message = on_task_stream,
+								.on_closed = on_task_stream_closed,
+								.on_half_close = on_task_stream_closed};
+static const struct rpc_method node_methods[] = {{.name = "Session", .stream = &session_handlers},
+						 {.name = "TaskStream", .stream = &task_stream_handlers}};
 static const struct rpc_method volume_methods[] = {{.name = "Claim", .unary = on_claim}};
 static const struct rpc_service services[] = {
-	{.descriptor = &holdfast__v1__nodes__descriptor, .methods = node_methods, .n_methods = 1},
+	{.descriptor = &holdfast__v1__nodes__descriptor,
+	 .methods = node_methods,
+	 .n_methods = ARRAY_SIZE(node_methods)},
 	{.descriptor = &holdfast__v1__volumes__descriptor, .methods = volume_methods, .n_methods = 1},
 };
 
@@ -730,7 +782,7 @@ void model_server_want_stop(struct model_server *model, const char *alloc_id)
 	struct model_alloc *entry = model_server_alloc(model, alloc_id);
 	char id[UUID_TEXT_SIZE];
 
-	if (entry)
+	if (entry && !model->namespace)
 		entry->alloc.desired_status = DESIRED_STOP;
 	(void)str_copy(id, sizeof(id), alloc_id);
 	send_stop(model, id);

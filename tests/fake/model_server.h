@@ -81,8 +81,16 @@ struct model_server {
 	const char *share;	    /* the context of every such volume; NULL: none has one */
 	/* changes what is granted before it is sent; NULL: nobody does */
 	void (*tamper)(struct claim *claim, struct volume *volume);
-	bool is_reverted; /* with the request for a report */
+	bool is_reverted;      /* with the request for a report */
+	const char *namespace; /* in orders to stop and in requests for streams; NULL: "default" */
 	/* seen */
+	unsigned int foreign_statuses; /* of other namespaces' allocations; the last one: */
+	enum client_status foreign_status;
+	char foreign_namespace[NAMESPACE_MAX + 1];
+	int foreign_code;
+	unsigned int streams; /* to tasks that have ended; the last one: */
+	uint32_t stream_code;
+	char stream_message[256];
 	unsigned int clock; /* counts messages */
 	bool shows_marks;   /* with each welcome, too */
 	uint64_t mark;	    /* index of the last one that was given */
@@ -140,6 +148,9 @@ void model_server_stop(struct model_server *model);
 /** From now on the allocation is to run; told at once to a node that is connected. */
 void model_server_run(struct model_server *model, const struct alloc *alloc);
 void model_server_want_stop(struct model_server *model, const char *alloc_id);
+
+/** Ask for the output of a task of driver "container". */
+void model_server_want_logs(struct model_server *model, const char *alloc_id, const char *task);
 
 /** Send RunAlloc once more. */
 void model_server_run_again(struct model_server *model, const char *alloc_id);

@@ -4,6 +4,7 @@
 #include "scenario.h"
 
 #include "base/clock.h"
+#include "base/uuid.h"
 #include "session/attributes.h"
 #include "session/machine.h"
 
@@ -205,6 +206,82 @@ WORLD_TEST(stopping_an_unknown_allocation_completes)
 	world_start_agent(w);
 	WORLD_UNTIL(w, unknown_is_complete);
 	assert_int_equal(w->server.claim_calls, 0);
+}
+
+static bool foreign_was_refused(struct world *w)
+{
+	return w->server.foreign_statuses == 1;
+}
+
+static bool foreign_was_unknown(struct world *w)
+{
+	return w->server.foreign_statuses == 2;
+}
+
+static bool foreign_claim_stays(struct world *w)
+{
+	return w->server.claims[0].errors == 1;
+}
+
+static bool foreign_claim_stays_after_the_end(struct world *w)
+{
+	return w->server.claims[0].errors == 2;
+}
+
+static bool one_stream_ended(struct world *w)
+{
+	return w->server.streams == 1;
+}
+
+static bool two_streams_ended(struct world *w)
+{
+	return w->server.streams == 2;
+}
+
+/* A tenant can submit the id of another one's allocation that the server has forgotten. */
+WORLD_TEST(orders_about_another_namespace_reach_no_allocation_of_that_id)
+{
+	struct alloc other = records_alloc(ALLOC_A, 0);
+	struct model_claim claim;
+	unsigned int statuses;
+
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	model_server_want_logs(&w->server, ALLOC_A, "web");
+	WORLD_UNTIL(w, one_stream_ended);
+	assert_int_equal(w->server.stream_code, STATUS_NOT_FOUND);
+	assert_contains(w->server.stream_message, "has no task 'web'");
+	statuses = model_server_alloc(&w->server, ALLOC_A)->statuses;
+	w->server.namespace = "b";
+	(void)str_copy(other.namespace, sizeof(other.namespace), "b");
+	model_server_run(&w->server, &other);
+	WORLD_UNTIL(w, foreign_was_refused);
+	assert_int_equal(w->server.foreign_status, CLIENT_FAILED);
+	assert_int_equal(w->server.foreign_code, STATUS_ALREADY_EXISTS);
+	assert_string_equal(w->server.foreign_namespace, "b");
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, foreign_was_unknown);
+	assert_int_equal(w->server.foreign_status, CLIENT_COMPLETE);
+	assert_string_equal(w->server.foreign_namespace, "b");
+	model_server_want_logs(&w->server, ALLOC_A, "web");
+	WORLD_UNTIL(w, two_streams_ended);
+	assert_null(strstr(w->server.stream_message, "has no task 'web'")); /* its driver is asked */
+	claim = w->server.claims[0];
+	(void)str_copy(claim.claim.namespace, sizeof(claim.claim.namespace), "b");
+	model_server_release(&w->server, &claim);
+	WORLD_UNTIL(w, foreign_claim_stays);
+	assert_contains(w->server.claims[0].last_error, "of another namespace");
+	assert_int_equal(model_server_alloc(&w->server, ALLOC_A)->statuses, statuses);
+	assert_int_equal(done(w, MH_OP_UNPUBLISH), 0);
+	w->server.namespace = NULL;
+	w->server.hold_forget = true;
+	stop_a(w);
+	claim.claim.state = CLAIM_UNPUBLISHING;
+	(void)uuid_new(claim.claim.id); /* else its receipt is repeated */
+	(void)str_copy(w->server.claims[0].claim.id, sizeof(w->server.claims[0].claim.id), claim.claim.id);
+	model_server_release(&w->server, &claim);
+	WORLD_UNTIL(w, foreign_claim_stays_after_the_end);
+	assert_contains(w->server.claims[0].last_error, "of another namespace");
 }
 
 static bool receipts_came_twice(struct world *w)

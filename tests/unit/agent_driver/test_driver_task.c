@@ -83,6 +83,7 @@ static void on_order(struct rpc_call *call, const ProtobufCMessage *request, voi
 	const struct world *world = userdata;
 
 	assert_string_equal(asked->id, ALLOC);
+	assert_string_equal(asked->namespace_, "team-a");
 	assert_string_equal(asked->task, world->is_network ? "" : "web");
 	assert_string_equal(asked->network ? asked->network->state : "", world->is_network ? "" : "joined");
 	if (!answer_error(userdata, call, 'O'))
@@ -318,6 +319,7 @@ static void begin(struct world *world, enum driver_task_state from, const char *
 		.event = world->event,
 		.drivers = world->drivers,
 		.server = world->client,
+		.namespace = "team-a",
 		.alloc_id = ALLOC,
 		.config = world->is_network ? NULL : &config,
 		.driver = from == DRIVER_TASK_NEW ? "" : driver,
@@ -441,6 +443,7 @@ CASE(a_stop_ends_the_wait_for_a_restart)
 		.event = world->event,
 		.drivers = world->drivers,
 		.server = world->client,
+		.namespace = "team-a",
 		.alloc_id = ALLOC,
 		.config = &config,
 		.state = DRIVER_TASK_RESTART,

@@ -20,8 +20,9 @@
 #define HEAD "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
 
 static struct {
-	char last[256];	  /* METHOD PATH */
-	const char *node; /* the label of the container */
+	char last[256];	       /* METHOD PATH */
+	const char *node;      /* the label of the container */
+	const char *namespace; /* the same */
 	engine_done_fn *done;
 	engine_data_fn *data;
 	void *userdata;
@@ -69,7 +70,7 @@ WRAPPED(enum status, driver_take_order, struct driver *driver, enum order_kind k
 	static char *argv[] = {TEXT("sh")};
 	const Holdfast__Driver__V1__ExecCommand command =
 		PB(holdfast__driver__v1__exec_command, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
-		   .n_argv = 1, .argv = argv, .tty = client.has_tty);
+		   .n_argv = 1, .argv = argv, .tty = client.has_tty, .namespace_ = TEXT("default"));
 	uint8_t bytes[256];
 	size_t n = holdfast__driver__v1__exec_command__pack(&command, bytes);
 
@@ -155,10 +156,10 @@ static void answer_last(void)
 
 	model.done = NULL;
 	if (str_starts_with(model.last, "GET /containers/"))
-		json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s}}}", "Id", "0123456789abcdef",
+		json = json_pack("{s:s, s:{s:s}, s:{s:{s:s, s:s, s:s, s:s, s:s}}}", "Id", "0123456789abcdef",
 				 "State", "Status", "running", "Config", "Labels", "dev.holdfast.alloc",
 				 ALLOC, "dev.holdfast.node", model.node, "dev.holdfast.task", "web",
-				 "dev.holdfast.order", "00ff");
+				 "dev.holdfast.order", "00ff", "dev.holdfast.namespace", model.namespace);
 	else if (str_starts_with(model.last, "POST /containers/"))
 		json = json_pack("{s:s}", "Id", "0123456789abcdef");
 	else if (str_eq(model.last, EXEC))
@@ -182,6 +183,7 @@ UNIT_SETUP(begin, struct fixture, f)
 
 	memset(&model, 0, sizeof(model));
 	model.node = "prod/node-1";
+	model.namespace = "default";
 	memset(&client, 0, sizeof(client));
 	folder_make(f->folder);
 	f->settings = (struct settings){.cluster = "prod",
@@ -259,17 +261,18 @@ CASE(a_command_that_outlives_its_output_is_waited_for)
 	}
 }
 
-/* Two nodes may share an engine. */
-CASE(a_container_of_another_node_is_not_entered_and_not_read)
+/* Asks for a command, the output and the figures of task web, of namespace default. */
+static void expect_no_entry(struct fixture *f, enum status status)
 {
 	const Holdfast__Driver__V1__TaskLogsRequest logs =
-		PB(holdfast__driver__v1__task_logs_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+		PB(holdfast__driver__v1__task_logs_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .namespace_ = TEXT("default"));
 	const Holdfast__Driver__V1__TaskStatsRequest stats =
-		PB(holdfast__driver__v1__task_stats_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+		PB(holdfast__driver__v1__task_stats_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .namespace_ = TEXT("default"));
 	Holdfast__Driver__V1__ExecTaskRequest exec = HOLDFAST__DRIVER__V1__EXEC_TASK_REQUEST__INIT;
 	struct rpc_call *call = (struct rpc_call *)&client;
 
-	model.node = "other/node-1";
 	for (int i = 0; i < 3; i++) {
 		memset(&client, 0, sizeof(client));
 		if (i == 0)
@@ -280,12 +283,30 @@ CASE(a_container_of_another_node_is_not_entered_and_not_read)
 			stats_stream.on_message(call, &stats.base, &f->driver);
 		answer_last();
 		assert_true(client.has_ended);
-		assert_int_equal(client.status, STATUS_FAILED_PRECONDITION);
+		assert_int_equal(client.status, status);
 		assert_null(model.done);
 		if (i > 0)
 			logs_stream.on_closed(call, &f->driver);
 	}
 	client.session = NULL;
+}
+
+/* Two nodes may share an engine. */
+CASE(a_container_of_another_node_is_not_entered_and_not_read)
+{
+	model.node = "other/node-1";
+	expect_no_entry(f, STATUS_FAILED_PRECONDITION);
+}
+
+/* A tenant can submit the id of another one's allocation that the server has forgotten. */
+CASE(a_container_of_another_namespace_is_not_entered_and_not_read)
+{
+	static const char *const others[] = {"team-a", "", "defaul", "default2"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		model.namespace = others[i];
+		expect_no_entry(f, STATUS_NOT_FOUND);
+	}
 }
 
 CASE(a_command_that_runs_on_without_output_has_no_exit_status)

@@ -52,11 +52,11 @@ static void put_text(struct last_output *output, unsigned int stream, const char
 }
 
 /* Bytes of each stream, as who reads the frames has them. */
-static enum status load(const char *folder, const char *task, const struct last_output_wish *wish, char *out,
-			char *err_out)
+static enum status load(const char *folder, const char *namespace, const char *task,
+			const struct last_output_wish *wish, char *out, char *err_out)
 {
 	cleanup_strbuf struct strbuf bytes = STRBUF_INIT(LAST_OUTPUT_MAX);
-	enum status status = last_output_load(folder, ALLOC, task, wish, &bytes, NULL);
+	enum status status = last_output_load(folder, namespace, ALLOC, task, wish, &bytes, NULL);
 	struct frames frames = {.left = 0};
 	size_t at = 0;
 
@@ -102,12 +102,29 @@ TEST_FIXTURE(output_of_a_task_is_found_by_stream_and_by_its_last_lines, setup, t
 	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
 	last_output_release(&output);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		assert_int_equal(load(*state, "web", &rows[i].wish, out, err), STATUS_OK);
+		assert_int_equal(load(*state, "prod", "web", &rows[i].wish, out, err), STATUS_OK);
 		/* the lines of both streams count together, in their order */
 		assert_string_equal(out, rows[i].out);
 		assert_string_equal(err, rows[i].err);
 	}
-	assert_int_equal(load(*state, "other", &everything, out, err), STATUS_NOT_FOUND);
+	assert_int_equal(load(*state, "prod", "other", &everything, out, err), STATUS_NOT_FOUND);
+}
+
+TEST_FIXTURE(output_is_read_by_its_own_namespace_only, setup, teardown)
+{
+	static const char *const others[] = {"", "pro", "prod2", "b", "*", "../prod"};
+	char out[LAST_OUTPUT_MAX], err[LAST_OUTPUT_MAX];
+	cleanup(last_output_release) struct last_output output;
+
+	last_output_init(&output);
+	put_text(&output, FRAMES_STDOUT, "secret\n");
+	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		assert_int_equal(load(*state, others[i], "web", &everything, out, err), STATUS_NOT_FOUND);
+		assert_string_equal(out, "");
+	}
+	assert_int_equal(load(*state, "prod", "web", &everything, out, err), STATUS_OK);
+	assert_string_equal(out, "secret\n");
 }
 
 TEST_FIXTURE(of_much_output_the_end_is_kept, setup, teardown)
@@ -124,14 +141,14 @@ TEST_FIXTURE(of_much_output_the_end_is_kept, setup, teardown)
 		assert_in_range(output.bytes.len, 1, LAST_OUTPUT_MAX);
 	}
 	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
-	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
+	assert_int_equal(load(*state, "prod", "web", &everything, out, err), STATUS_OK);
 	assert_in_range(strlen(out), LAST_OUTPUT_MAX / 3, LAST_OUTPUT_MAX);
 	assert_string_equal(out + strlen(out) - 11, "line 19999\n");
 	memset(large, 'x', sizeof(large) - 1);
 	large[sizeof(large) - 2] = '!';
 	put(&output, FRAMES_STDERR, large, sizeof(large) - 1, sizeof(large));
 	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
-	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
+	assert_int_equal(load(*state, "prod", "web", &everything, out, err), STATUS_OK);
 	assert_in_range(strlen(err), LAST_OUTPUT_MAX / 2, LAST_OUTPUT_MAX);
 	assert_int_equal(err[strlen(err) - 1], '!');
 }
@@ -148,14 +165,14 @@ TEST_FIXTURE(an_invalid_frame_of_an_engine_ends_the_output, setup, teardown)
 	put_text(&output, FRAMES_STDOUT, "two\n");
 	assert_int_equal(last_output_save(*state, "prod", ALLOC, "web", &output, NULL), STATUS_OK);
 	last_output_release(&output);
-	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
+	assert_int_equal(load(*state, "prod", "web", &everything, out, err), STATUS_OK);
 	assert_string_equal(out, "one\n");
 	/* a file that was cut, or that is something else */
 	(void)snprintf(path, sizeof(path), "%s/output/" ALLOC ".web.prod", (const char *)*state);
 	file = NON_NULL(fopen(path, "we"));
 	assert_int_equal(fwrite("\1\0\0\0\377\377\377\377abc\n", 1, 12, file), 12);
 	assert_int_equal(fclose(file), 0);
-	assert_int_equal(load(*state, "web", &everything, out, err), STATUS_OK);
+	assert_int_equal(load(*state, "prod", "web", &everything, out, err), STATUS_OK);
 	assert_string_equal(out, "abc\n");
 }
 
@@ -178,7 +195,7 @@ TEST_FIXTURE(the_oldest_give_way, setup, teardown)
 	last_output_release(&output);
 	for (int i = 0; i < LAST_OUTPUT_TASKS + 3; i++) {
 		(void)snprintf(name, sizeof(name), "t%d", i);
-		assert_int_equal(load(*state, name, &everything, out, err),
+		assert_int_equal(load(*state, "prod", name, &everything, out, err),
 				 i < 3 ? STATUS_NOT_FOUND : STATUS_OK);
 	}
 }
@@ -201,14 +218,14 @@ static void save_many(const char *folder, const char *namespace, const char *pre
 	}
 }
 
-static int count_kept(const char *folder, const char *prefix, int first, int n)
+static int count_kept(const char *folder, const char *namespace, const char *prefix, int first, int n)
 {
 	char out[LAST_OUTPUT_MAX], err[LAST_OUTPUT_MAX], name[16];
 	int kept = 0;
 
 	for (int i = first; i < n; i++) {
 		(void)snprintf(name, sizeof(name), "%s%d", prefix, i);
-		kept += load(folder, name, &everything, out, err) == STATUS_OK;
+		kept += load(folder, namespace, name, &everything, out, err) == STATUS_OK;
 	}
 	return kept;
 }
@@ -220,12 +237,12 @@ TEST_FIXTURE(a_namespace_of_many_short_tasks_removes_no_output_of_others, setup,
 
 	save_many(*state, "quiet", "q", OTHERS, &now);
 	save_many(*state, "loud", "l", FLOOD, &now);
-	assert_int_equal(count_kept(*state, "q", 0, OTHERS), OTHERS);
-	assert_int_equal(count_kept(*state, "l", 0, FLOOD), KEPT);
-	assert_int_equal(count_kept(*state, "l", FLOOD - KEPT, FLOOD), KEPT);
+	assert_int_equal(count_kept(*state, "quiet", "q", 0, OTHERS), OTHERS);
+	assert_int_equal(count_kept(*state, "loud", "l", 0, FLOOD), KEPT);
+	assert_int_equal(count_kept(*state, "loud", "l", FLOOD - KEPT, FLOOD), KEPT);
 	save_many(*state, "small", "s", 10, &now);
-	assert_int_equal(count_kept(*state, "q", 0, OTHERS), OTHERS);
-	assert_int_equal(count_kept(*state, "s", 0, 10), 10);
+	assert_int_equal(count_kept(*state, "quiet", "q", 0, OTHERS), OTHERS);
+	assert_int_equal(count_kept(*state, "small", "s", 0, 10), 10);
 }
 
 /* The one that comes counts: of two equal ones it is not the other that loses. */
@@ -236,8 +253,8 @@ TEST_FIXTURE(namespaces_that_have_equally_many_each_lose_their_own, setup, teard
 
 	save_many(*state, "first", "f", HALF, &now);
 	save_many(*state, "second", "s", HALF + 20, &now);
-	assert_int_equal(count_kept(*state, "f", 0, HALF), HALF);
-	assert_int_equal(count_kept(*state, "s", 20, HALF + 20), HALF);
+	assert_int_equal(count_kept(*state, "first", "f", 0, HALF), HALF);
+	assert_int_equal(count_kept(*state, "second", "s", 20, HALF + 20), HALF);
 }
 
 /* Whatever the order in which the folder lists them. */
@@ -255,6 +272,6 @@ TEST_FIXTURE(the_oldest_is_found_by_its_time, setup, teardown)
 		assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 	}
 	save_many(*state, "team-a", "new", 1, &now);
-	assert_int_equal(count_kept(*state, "t", 100, 101), 0);
-	assert_int_equal(count_kept(*state, "t", 0, LAST_OUTPUT_TASKS), LAST_OUTPUT_TASKS - 1);
+	assert_int_equal(count_kept(*state, "team-a", "t", 100, 101), 0);
+	assert_int_equal(count_kept(*state, "team-a", "t", 0, LAST_OUTPUT_TASKS), LAST_OUTPUT_TASKS - 1);
 }

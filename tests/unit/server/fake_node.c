@@ -115,6 +115,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP:
 		node->stops++;
 		copy_id(node->last_stop, down->stop->alloc_id);
+		str_copy_text(node->last_stop_namespace, sizeof(node->last_stop_namespace),
+			      down->stop->namespace_);
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK:
 		node->acks++;
@@ -134,6 +136,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
 		node->forgets++;
+		str_copy_text(node->last_forget_namespace, sizeof(node->last_forget_namespace),
+			      down->forget->namespace_);
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL:
 		take_call(node, down->call);

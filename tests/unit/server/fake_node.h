@@ -70,6 +70,7 @@ struct fake_node {
 	Holdfast__V1__Mark *mark;	 /* owned; the last one that came, with whatever; NULL: none */
 	int marks;			 /* that came by themselves */
 	char last_run[UUID_TEXT_SIZE], last_stop[UUID_TEXT_SIZE], last_ack[UUID_TEXT_SIZE];
+	char last_stop_namespace[NAMESPACE_MAX + 1], last_forget_namespace[NAMESPACE_MAX + 1];
 	bool last_ack_released;
 	char last_release[UUID_TEXT_SIZE];	 /* claim */
 	char last_forced[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */

@@ -1346,3 +1346,195 @@ CLUSTER_TEST(a_hello_without_the_nodes_machine_ends_no_attestation)
 	assert_int_equal(count_audit(f, "Nodes.Attest", "over, as the node has connected: that of "), 1);
 	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "node n1 may hold it");
 }
+
+/* Submits ALLOC_1 again, with one task. */
+static enum status submit_again(struct fixture *f, const char *namespace, const char *task)
+{
+	Holdfast__Driver__V1__TaskConfig config = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+	Holdfast__Driver__V1__TaskConfig *tasks[] = {&config};
+	Holdfast__V1__Allocation alloc =
+		V1(allocation, .id = TEXT(ALLOC_1), .namespace_ = TEXT(namespace), .name = TEXT("again"),
+		   .node_id = TEXT("n1"), .tasks = tasks, .n_tasks = 1);
+	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
+
+	config.driver = TEXT("container");
+	config.task = TEXT(task);
+	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, NULL);
+}
+
+/* The status of ALLOC_1 with its task "web". */
+struct web_status {
+	Holdfast__Driver__V1__TaskStatus web;
+	Holdfast__Driver__V1__TaskStatus *tasks[1];
+	Holdfast__V1__AllocStatus status, *list[1];
+};
+
+static Holdfast__V1__AllocStatus **web_status(struct web_status *ret, const char *namespace,
+					      Holdfast__V1__ClientStatus status)
+{
+	*ret = (struct web_status){
+		.web = HOLDFAST__DRIVER__V1__TASK_STATUS__INIT,
+		.status = V1(alloc_status, .alloc_id = TEXT(ALLOC_1), .namespace_ = TEXT(namespace),
+			     .client_status = status, .n_tasks = 1),
+	};
+	ret->web.task = TEXT("web");
+	ret->tasks[0] = &ret->web;
+	ret->status.tasks = ret->tasks;
+	ret->list[0] = &ret->status;
+	return ret->list;
+}
+
+static void send_web(struct fake_node *node, const char *namespace, Holdfast__V1__ClientStatus status)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	struct web_status web;
+
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = web_status(&web, namespace, status)[0];
+	fake_node_send(node, &up);
+}
+
+static void come_with_web(struct fixture *f)
+{
+	struct web_status web;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1,
+			  web_status(&web, "default", HOLDFAST__V1__CLIENT_STATUS__RUNNING), 1);
+	settle(f);
+	assert_msg(f->n1.welcomed && !f->n1.closed, "%s", f->n1.closed_message);
+}
+
+static void forget_and_hear_n2(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_held)
+{
+	forget_that_n1_has_it(f, ret_alloc, ret_held);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+}
+
+/* An id of before the backup may be submitted again: by a script that fixes its ids, or to keep a node out.
+ */
+CLUSTER_TEST(a_status_of_other_tasks_is_refused_and_ends_no_session)
+{
+	const struct volume db = {.namespace = "default", .id = "db"};
+	struct alloc alloc;
+	struct claim held;
+
+	forget_and_hear_n2(f, &alloc, &held);
+	assert_ok(submit_again(f, "default", "other"));
+	come_with_web(f);
+	assert_int_equal(n_events(f, "", "Nodes.Session: status", "task 'web'"), 1);
+	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_PENDING);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_ok(epoch_check(f->server, &db, NULL));
+	assert_int_equal(claim_of(f, ALLOC_1).state, CLAIM_TAKEN);
+	UNTIL(f, f->n1.runs == 1); /* which the agent answers with the same status */
+	send_web(&f->n1, "default", HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, n_events(f, "", "Nodes.Session: status", "task 'web'") == 2);
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	UNTIL(f, f->n1.stops == 1);
+	assert_false(alloc_is_client_terminal(&state_alloc(&f->server->state, ALLOC_1)->alloc));
+	send_web(&f->n1, "default", HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.forgets == 1);
+	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_COMPLETE);
+	assert_int_equal(message_list_n(alloc_of(f, ALLOC_1).task_status), 0);
+	send_web(&f->n1, "default", HOLDFAST__V1__CLIENT_STATUS__RUNNING); /* it has ended here */
+	UNTIL(f, f->n1.stops == 2);
+	assert_false(f->n1.closed);
+}
+
+static void expect_db_is_held(struct fixture *f, const struct claim *held)
+{
+	struct error err;
+
+	assert_int_equal(state_claim(&f->server->state, held->id)->claim.state, CLAIM_UNPUBLISHING);
+	assert_error(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION, err, ALLOC_1);
+}
+
+/* The node holds the one of namespace default, and a tenant of namespace b submits its id. */
+CLUSTER_TEST(an_id_of_another_namespace_takes_no_work_over)
+{
+	struct alloc alloc;
+	struct claim held;
+
+	forget_and_hear_n2(f, &alloc, &held);
+	assert_ok(submit_again(f, "b", "web"));
+	come_with_web(f);
+	assert_int_equal(n_events(f, "", "Nodes.Session: status", "namespace b: node n1 has another"), 1);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(n_events(f, "", "Nodes.Session: report", "of the node is not adopted"), 1);
+	assert_string_equal(alloc_of(f, ALLOC_1).namespace, "b");
+	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_PENDING);
+	assert_false(alloc_of(f, ALLOC_1).adopted);
+	assert_true(LIST_EMPTY(&state_alloc(&f->server->state, ALLOC_1)->claims));
+	expect_db_is_held(f, &held);
+	UNTIL(f, str_eq(f->n1.last_run, ALLOC_1)); /* which its agent refuses */
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	UNTIL(f, f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop_namespace, "b");
+	send_web(&f->n1, "b", HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.forgets == 1);
+	assert_string_equal(f->n1.last_forget_namespace, "b");
+	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_FAILED);
+	expect_db_is_held(f, &held);
+	send_web(&f->n1, "default", HOLDFAST__V1__CLIENT_STATUS__RUNNING); /* that of b has ended */
+	settle(f);
+	fake_node_disconnect(&f->n1);
+	come_with_web(f);
+	assert_int_equal(f->n1.stops, 0);
+	assert_int_equal(f->n1.reports_wanted, 0); /* its claims are known */
+	expect_db_is_held(f, &held);
+	send_web(&f->n1, "default", HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, state_claim(&f->server->state, held.id)->claim.state == CLAIM_FREED);
+	assert_int_equal(f->n1.forgets, 0);
+}
+
+CLUSTER_TEST(an_id_of_another_namespace_that_waits_stops_nothing)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct alloc alloc, waiting;
+	struct claim held;
+
+	forget_and_hear_n2(f, &alloc, &held);
+	waiting = alloc;
+	(void)str_copy(waiting.namespace, sizeof(waiting.namespace), "b");
+	waiting.node_id[0] = '\0';
+	waiting.client_status = CLIENT_PENDING;
+	waiting.wait_until_ms = INT64_MAX;
+	change_put_alloc(&change, &waiting);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	come_with_web(f);
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	settle(f);
+	assert_string_equal(alloc_of(f, ALLOC_1).node_id, "");
+	assert_int_equal(state_claim(&f->server->state, held.id)->claim.state, CLAIM_UNPUBLISHING);
+	assert_int_equal(f->n1.stops, 0);
+}
+
+CLUSTER_TEST(an_id_of_another_namespace_with_volumes_asks_for_no_second_report)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct alloc alloc, other;
+	struct claim held;
+
+	forget_and_hear_n2(f, &alloc, &held);
+	other = alloc;
+	(void)str_copy(other.namespace, sizeof(other.namespace), "b");
+	other.client_status = CLIENT_PENDING;
+	assert_int_equal(other.n_volumes, 1);
+	change_put_alloc(&change, &other);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	come_with_web(f);
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	fake_node_disconnect(&f->n1);
+	settle(f);
+	come_with_web(f);
+	assert_int_equal(f->n1.reports_wanted, 0);
+}

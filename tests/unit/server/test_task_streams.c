@@ -812,3 +812,40 @@ TEST_ON(only_a_node_opens_the_other_side, struct fixture, f, setup_acl, teardown
 		caller_release(&caller);
 	}
 }
+
+/* The node holds the one of namespace default, which the store has forgotten. */
+TEST_ON(a_command_for_another_namespace_names_it, struct fixture, f, setup_acl, teardown)
+{
+	Holdfast__V1__AllocStatus status =
+		V1(alloc_status, .alloc_id = text(ALLOC_1), .namespace_ = text("default"),
+		   .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	cleanup_pb Holdfast__Driver__V1__ExecCommand *command = NULL;
+	Holdfast__V1__AllocationLogsRequest logs = V1(allocation_logs_request, .id = text(ALLOC_1));
+	Holdfast__V1__AllocationStatsRequest stats = V1(allocation_stats_request, .id = text(ALLOC_1));
+	const Holdfast__V1__OpenTaskStream *wanted;
+	struct end ends[3];
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_disconnect(&f->n1);
+	settle(f);
+	run(f, ALLOC_1, "b");
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	settle(f);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_PENDING);
+	open_exec(f, &ends[0], ALLOC_1, "web");
+	UNTIL(f, f->n1.streams_wanted == 1);
+	wanted = f->n1.stream_wanted;
+	assert_string_equal(wanted->namespace_, "b");
+	command = holdfast__driver__v1__exec_command__unpack(NULL, wanted->exec->setup->command.len,
+							     wanted->exec->setup->command.data);
+	assert_string_equal(command->namespace_, "b");
+	open_end(&ends[1], f->operator.client, ALLOCS, "Logs", &logs.base);
+	UNTIL(f, f->n1.streams_wanted == 2);
+	assert_string_equal(f->n1.stream_wanted->namespace_, "b");
+	assert_string_equal(f->n1.stream_wanted->logs->namespace_, "b");
+	open_end(&ends[2], f->operator.client, ALLOCS, "Stats", &stats.base);
+	UNTIL(f, f->n1.streams_wanted == 3);
+	assert_string_equal(f->n1.stream_wanted->namespace_, "b");
+	assert_string_equal(f->n1.stream_wanted->stats->namespace_, "b");
+}

@@ -4,6 +4,7 @@
 #include "callers.h"
 #include "unit.h"
 
+#include "alloc/orders.h"
 #include "base/id.h"
 #include "model/order.h"
 #include "model/task.h"
@@ -576,4 +577,31 @@ CLUSTER_TEST(a_page_of_large_allocations_is_one_that_clients_take)
 			 STATUS_OK);
 	assert_int_equal(((const Holdfast__V1__GetNodeResponse *)(const void *)node)->n_allocations, N);
 	assert_true(protobuf_c_message_get_packed_size(node) < 64 << 10);
+}
+
+/* A store that went back may have forgotten an allocation that its node has, and a tenant may submit its id.
+ */
+CLUSTER_TEST(a_task_is_ordered_in_the_namespace_of_its_allocation_only)
+{
+	Holdfast__V1__OrderTaskRequest request =
+		V1(order_task_request, .id = text(ALLOC_1), .task = text("web"), .namespace_ = text("b"));
+	Holdfast__Driver__V1__TaskConfig web =
+		PB(holdfast__driver__v1__task_config, .task = text("web"), .driver = text("container"));
+	struct alloc own, other;
+	struct order_wish wish = {.kind = ORDER_START, .boot_id = BOOT_1, .task = &web, .who = "w"};
+	struct order orders[3];
+	struct error err;
+
+	begin(f);
+	claim_db(f);
+	assert_error(call(&f->n1, ALLOCS, "OrderTask", &request.base, NULL, &err), STATUS_NOT_FOUND, err,
+		     "there is no allocation");
+	own = other = state_alloc(&f->server->state, ALLOC_1)->alloc;
+	(void)str_copy(other.namespace, sizeof(other.namespace), "b");
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		wish.alloc = i == 1 ? &other : &own;
+		assert_int_equal(order_make(f->server, &wish, &orders[i], NULL), STATUS_OK);
+	}
+	assert_memory_equal(orders[0].nonce, orders[2].nonce, ORDER_NONCE_SIZE);
+	assert_memory_not_equal(orders[0].nonce, orders[1].nonce, ORDER_NONCE_SIZE);
 }
