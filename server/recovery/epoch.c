@@ -39,6 +39,7 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 enum {
 	NAMED_MAX = 3,
@@ -319,6 +320,9 @@ static bool is_believed(const struct session *session)
  * members. */
 static void take_no_place(const struct session *session, struct alloc *alloc)
 {
+	const Holdfast__V1__Job *job =
+		records_job(&session->server->state.records, alloc->namespace, alloc->job_id);
+	uint64_t version = job ? job->version : 1;
 	int64_t now_ms = clock_realtime_ms();
 
 	alloc->place_time_ms = alloc->wait_until_ms = 0;
@@ -328,8 +332,11 @@ static void take_no_place(const struct session *session, struct alloc *alloc)
 	alloc->create_time_ms = now_ms;
 	alloc->running_time_ms = alloc->end_time_ms = 0;
 	alloc_note_times(alloc, NULL, now_ms); /* the node's next status may be the same */
-	if (is_believed(session) && !alloc_is_client_terminal(alloc))
+	if (is_believed(session) && !alloc_is_client_terminal(alloc)) {
+		/* a later one would pass for one of each version to come */
+		alloc->job_version = MIN(alloc->job_version, version);
 		return;
+	}
 	alloc->job_id[0] = alloc->job_group[0] = '\0';
 	alloc->job_index = 0;
 	alloc->job_version = alloc->job_content = 0;
@@ -732,25 +739,42 @@ static bool is_per_alloc(const Holdfast__V1__JobGroup *group, const char *name)
 	return false;
 }
 
-/* Does GROUP[@index] of the job as it is now ask for the volume? */
-static bool asks_for_volume(const Holdfast__V1__JobGroup *group, uint32_t index, const char *volume_id)
+/* Did each grant of the volume keep other nodes out? The modes of one that only a node names are not known.
+ */
+static bool is_of_one_node(const struct volume *volume)
+{
+	for (uint32_t i = 0; i < volume->n_capabilities; i++)
+		if (volume->capabilities[i].access_mode >= MULTI_NODE_READER_ONLY)
+			return false;
+	return !volume_is_placeholder(volume);
+}
+
+/* Does the claim prove GROUP[@index] of the job as it is now? Its ticket may be one of other work, but then
+ * that had the volume before the member, at a lower generation. So others must be kept out, and a grant raise
+ * the generation. Generations of two volumes do not compare: the first such volume of the group counts. */
+static bool proves_member(struct server *server, const Holdfast__V1__JobGroup *group, uint32_t index,
+			  const struct claim *claim)
 {
 	char id[VOLUME_ID_MAX + sizeof("[4294967295]")];
 
 	for (size_t i = 0; i < group->allocation->n_volumes; i++) {
-		const Holdfast__V1__VolumeRequest *volume = group->allocation->volumes[i];
+		const Holdfast__V1__VolumeRequest *asked = group->allocation->volumes[i];
+		const struct volume_entry *volume;
 
-		(void)str_format(id, sizeof(id), "%s[%" PRIu32 "]", volume->source, index);
-		if (str_eq(is_per_alloc(group, volume->name) ? id : volume->source, volume_id))
-			return true;
+		if (is_per_alloc(group, asked->name))
+			(void)str_format(id, sizeof(id), "%s[%" PRIu32 "]", asked->source, index);
+		else
+			(void)str_copy(id, sizeof(id), asked->source);
+		volume = state_volume(&server->state, claim->namespace, id);
+		if (volume && !asked->read_only && is_of_one_node(&volume->volume))
+			return str_eq(id, claim->volume_id) && claim->mode == CLAIM_WRITE;
 	}
 	return false;
 }
 
 /* Stages that the claim makes its adopted allocation a member of its job. That is decided once: no later
- * report, update or restart changes it. A ticket names no job, and the node may have had the claim for other
- * work, so the claim must be on a volume of that member. The work of a job that the server does not know is
- * no member: it goes on until the job is submitted, which stops it. */
+ * report, update or restart changes it. The work of a job that the server does not know is no member: it goes
+ * on until the job is submitted, which stops it. */
 static void stage_member(struct server *server, const struct claim *claim, struct change *change)
 {
 	const struct alloc_entry *entry = state_alloc_of(&server->state, claim);
@@ -765,7 +789,7 @@ static void stage_member(struct server *server, const struct claim *claim, struc
 	alloc = entry->alloc; /* shares its lists */
 	for (size_t i = 0; job && i < job->n_groups; i++)
 		if (str_eq(job->groups[i]->name, alloc.job_group) &&
-		    asks_for_volume(job->groups[i], alloc.job_index, claim->volume_id))
+		    proves_member(server, job->groups[i], alloc.job_index, claim))
 			alloc.member_generation = claim->generation;
 	if (alloc.member_generation > 0)
 		change_put_alloc(change, &alloc);
@@ -787,7 +811,8 @@ static enum status epoch_store_claim(struct session *session, const struct volum
 	TRY(choose_id(server, claim, why, err));
 	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
-	stage_member(server, claim, &change);
+	if (!made) /* else the modes of its volume are not known */
+		stage_member(server, claim, &change);
 	audit_adoption(server, &change, claim,
 		       why[0] != '\0' ? why
 		       : made	      ? "its volume, of this storage, was not known"

@@ -193,6 +193,7 @@ static void forget_member(struct fixture *f, const struct submission *s, struct 
 CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited_for)
 {
 	cleanup(alloc_release) struct alloc alloc;
+	Holdfast__V1__VolumeRequest second;
 	struct backup backup = {0};
 	struct submission s;
 	struct alloc invented;
@@ -202,6 +203,11 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	connect_both(f);
 	assert_int_equal(register_disk(f, &f->operator, "other", "wwn-0x2", NULL), STATUS_OK);
 	make_job(f, &s);
+	second = s.volume; /* the generations of two volumes do not compare */
+	second.name = text("more");
+	second.source = text("other");
+	s.alloc.volumes = (Holdfast__V1__VolumeRequest *[]){&s.volume, &second};
+	s.alloc.n_volumes = 2;
 	forget_member(f, &s, &backup, &alloc, &held, &other);
 	connect_node(&f->n2, "n2");
 	alloc.member_generation = 7; /* the server's to set */
@@ -219,6 +225,7 @@ CLUSTER_TEST(a_forgotten_member_whose_volume_is_proven_is_the_jobs_and_is_waited
 	UNTIL(f, f->n2.stops == 1);
 	settle(f);
 	assert_int_equal(f->n1.stops, 0);
+	end(f, &f->n2, ALLOC_2);
 	s.alloc.mount_timeout_ms = 5000;
 	assert_int_equal(run(f, &s, NULL), 2);
 	settle(f);
@@ -274,7 +281,29 @@ static uint64_t member_generation(struct fixture *f, const char *id)
 	return state_alloc(&f->server->state, id)->alloc.member_generation;
 }
 
-enum proof_lie { ANOTHER_KEY, FOREIGN_NAMESPACE, OTHER_VOLUME, OTHER_GROUP, LATE_CLAIM };
+enum proof_lie {
+	ANOTHER_KEY,
+	FOREIGN_NAMESPACE,
+	OTHER_VOLUME,
+	OTHER_GROUP,
+	LATE_CLAIM,
+	SHARED_VOLUME,
+	READER,
+	READING_JOB,
+	REPLACED_VOLUME
+};
+
+/* A ticket for the claim of a volume that is this disk. */
+static struct ticket ticket_on(struct fixture *f, const struct claim *claim, const char *disk)
+{
+	struct volume volume = state_volume(&f->server->state, "default", claim->volume_id)->volume;
+	struct ticket ticket;
+
+	(void)str_copy(volume.source.by_id, sizeof(volume.source.by_id), disk);
+	volume.generation = claim->generation;
+	assert_int_equal(ticket_issue(f->server->issuer, claim, &volume, 1, &ticket, NULL), STATUS_OK);
+	return ticket;
+}
 
 static void check_no_proof(struct fixture *f, enum proof_lie lie)
 {
@@ -284,16 +313,22 @@ static void check_no_proof(struct fixture *f, enum proof_lie lie)
 	struct ticket ticket;
 	struct claim held;
 
+	if (lie == SHARED_VOLUME)
+		f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	connect_both(f);
 	make_job(f, &s);
+	s.volume.read_only = lie == READING_JOB;
 	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	if (lie == READER || lie == READING_JOB)
+		held.mode = lie == READER ? CLAIM_READ : CLAIM_WRITE;
 	if (lie == FOREIGN_NAMESPACE)
 		(void)str_copy(held.namespace, sizeof(held.namespace), "foreign");
 	if (lie == OTHER_VOLUME)
 		(void)str_copy(held.volume_id, sizeof(held.volume_id), "another");
 	if (lie == OTHER_GROUP)
 		(void)str_copy(alloc.job_group, sizeof(alloc.job_group), "gone");
-	ticket = ticket_of(f, &held);
+	held.generation += lie == REPLACED_VOLUME;
+	ticket = lie == REPLACED_VOLUME ? ticket_on(f, &held, "wwn-0x9") : ticket_of(f, &held);
 	if (lie == ANOTHER_KEY)
 		restart_with(f, make_another_key);
 	connect_node(&f->n1, "n1");
@@ -339,6 +374,91 @@ CLUSTER_TEST(a_claim_that_was_freed_makes_no_member)
 	check_no_proof(f, LATE_CLAIM);
 }
 
+/* The ticket of other work on such a volume may be as young as that of the member. */
+CLUSTER_TEST(a_claim_on_a_volume_that_nodes_share_makes_no_member)
+{
+	check_no_proof(f, SHARED_VOLUME);
+}
+
+CLUSTER_TEST(a_claim_to_read_makes_no_member)
+{
+	check_no_proof(f, READER);
+}
+
+CLUSTER_TEST(a_claim_to_write_makes_no_member_of_a_job_that_reads)
+{
+	check_no_proof(f, READING_JOB);
+}
+
+CLUSTER_TEST(a_claim_on_storage_that_its_volume_got_since_makes_no_member)
+{
+	check_no_proof(f, REPLACED_VOLUME);
+	assert_true(volume_is_placeholder(&state_volume(&f->server->state, "default", "db")->volume));
+}
+
+/* The backup has both members of job web, on n1. n2 has other work on their volume. */
+CLUSTER_TEST(work_on_a_shared_volume_that_a_node_calls_a_member_holds_up_no_job)
+{
+	struct claim held[2], other = {0};
+	struct alloc honest[2], lie;
+	struct backup backup = {0};
+	const struct alloc_entry *at;
+	struct submission s;
+	struct ticket ticket;
+	int n = 0;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	connect_both(f);
+	make_job(f, &s);
+	s.group.count = 2;
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH;
+	s.group.update = NULL;
+	fake_node_disconnect(&f->n2);
+	UNTIL(f, !state_node(&f->server->state, "n2")->session);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 2);
+	settle(f);
+	LIST_FOREACH (at, &state_job(&f->server->state, "default", "web")->allocs, of_job) {
+		(void)str_copy(f->n1.last_run, sizeof(f->n1.last_run), at->id);
+		start_last(f, &f->n1);
+		honest[n] = alloc_of(f, at->id);
+		honest[n].events = honest[n].task_status = NULL;
+		held[n++] = claim_of(f, at->id);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_true(alloc_own(&honest[i]));
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &other, NULL), STATUS_OK);
+	other = claim_of(f, ALLOC_2);
+	other.state = CLAIM_TAKEN;
+	ticket = ticket_of(f, &other);
+	restore(f, &backup, 1);
+	lie = honest[0];
+	(void)str_copy(lie.id, sizeof(lie.id), ALLOC_2);
+	(void)str_copy(lie.node_id, sizeof(lie.node_id), "n2");
+	lie.job_version = INT64_MAX;
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, &f->n1, 1, &honest[0], &held[0], true);
+	report(f, &f->n1, 1, &honest[1], &held[1], false);
+	report_with(&f->n2, 1, &lie, &other, &ticket, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2") && f->n2.stops == 1);
+	assert_int_equal(alloc_of(f, ALLOC_2).job_version, 1);
+	assert_int_equal(f->n1.stops, 0);
+	f->n1.runs = f->n2.runs = 0;
+	fake_node_send_alloc(&f->n1, honest[0].id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.runs + f->n2.runs == 1);
+	fake_node_send_alloc(&f->n2, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	end(f, &f->n1, honest[1].id);
+	settle(f);
+	assert_false(is_in(f, "complete", 0));
+	alloc_release(&honest[0]);
+	alloc_release(&honest[1]);
+}
+
 CLUSTER_TEST(a_member_is_proven_on_the_volume_of_its_index)
 {
 	cleanup(alloc_release) struct alloc alloc;
@@ -356,6 +476,7 @@ CLUSTER_TEST(a_member_is_proven_on_the_volume_of_its_index)
 	connect_node(&f->n1, "n1");
 	for (int i = 0; i < 3; i++) {
 		struct claim claim = other.claim;
+		struct ticket ticket;
 
 		(void)str_copy(claim.node_id, sizeof(claim.node_id), "n1");
 		(void)str_copy(claim.allocation_id, sizeof(claim.allocation_id), alloc.id);
@@ -364,7 +485,8 @@ CLUSTER_TEST(a_member_is_proven_on_the_volume_of_its_index)
 		claim.external_id[0] = '\0';
 		claim.mode = i < 2 ? CLAIM_WRITE : CLAIM_READ; /* the last one is another of its volume */
 		claim.generation += (uint64_t)i;
-		report(f, &f->n1, 1, i == 0 ? &alloc : NULL, &claim, true);
+		ticket = ticket_on(f, &claim, i == 0 ? "wwn-0x1" : "wwn-0x3");
+		report_with(&f->n1, 1, i == 0 ? &alloc : NULL, &claim, &ticket, true);
 		UNTIL(f, state_claim(&f->server->state, claim.id));
 		assert_int_equal(member_generation(f, alloc.id), i == 0 ? 0 : other.claim.generation + 1);
 	}
@@ -651,6 +773,7 @@ CLUSTER_TEST(a_member_that_a_node_invents_after_a_restore_uses_up_no_versions_of
 	report(f, &f->n1, 1, &invented, NULL, false);
 	UNTIL(f, state_alloc(&f->server->state, INVENTED));
 	assert_string_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_id, "web");
+	assert_int_equal(state_alloc(&f->server->state, INVENTED)->alloc.job_version, 1);
 	make_job(f, &s);
 	assert_int_equal(run(f, &s, NULL), 1);
 }
