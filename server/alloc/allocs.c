@@ -81,8 +81,10 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
 
 	for (struct alloc_entry *entry = LIST_FIRST(&node->allocs); entry; entry = next) {
 		next = LIST_NEXT(entry, of_node); /* one that is lost leaves the list */
-		/* one that never got a claim has nothing to lose: it runs in the new boot */
-		if (entry->alloc.client_status != CLIENT_PENDING || alloc_has_live_claims(entry))
+		/* one that never got a claim has nothing to lose: it runs in the new boot, if it was
+		 * submitted */
+		if (entry->alloc.client_status != CLIENT_PENDING || alloc_has_live_claims(entry) ||
+		    entry->alloc.adopted)
 			TRY(lose_alloc(server, entry, "the node was rebooted", err));
 	}
 	return STATUS_OK;

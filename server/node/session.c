@@ -315,6 +315,8 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__RunAlloc run = HOLDFAST__V1__RUN_ALLOC__INIT;
 
+	if (alloc->adopted) /* it was not submitted: its node has it, or it is over */
+		return;
 	run.alloc = alloc_to_pb_without_events(alloc);
 	if (!run.alloc)
 		return; /* memory is short: the node gets it when it connects again */

@@ -156,6 +156,7 @@ enum session_notice {
 /** Notifies the node of @kind about an allocation or claim. */
 void session_notify(struct session *session, enum session_notice kind, const char *id);
 
+/** Orders work that was submitted; not what only its node knows. */
 void session_run_alloc(struct session *session, const struct alloc *alloc);
 /** A caller wants to reach a task of the node. */
 void session_open_task_stream(struct session *session, const Holdfast__V1__OpenTaskStream *wanted);

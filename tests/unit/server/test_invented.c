@@ -1961,3 +1961,52 @@ CLUSTER_TEST(an_order_to_release_proves_nothing_for_an_adopted_claim)
 	assert_string_equal(f->n1.last_release, INVENTED);
 	assert_false(f->n1.last_release_has_ticket);
 }
+
+/* It waits on its node until that is stopped, or is in another boot. */
+CLUSTER_TEST(work_that_only_its_node_knows_is_not_ordered_of_the_node)
+{
+	struct volume_request request = {.name = "data",
+					 .source = "db",
+					 .access_mode = SINGLE_NODE_WRITER,
+					 .attachment_mode = ATTACHMENT_FILE_SYSTEM};
+	struct alloc alloc = ROW(.namespace = "b", .name = "x", .driver = "systemd",
+				 .unit = "payroll.service", .volumes = &request, .n_volumes = 1,
+				 .desired_status = DESIRED_RUN, .client_status = CLIENT_PENDING);
+
+	connect_both(f);
+	invent(f, &f->n1, &alloc);
+	fake_node_disconnect(&f->n1);
+	connect_node(&f->n1, "n1");
+	settle(f);
+	assert_int_equal(f->n1.runs, 0);
+	assert_int_equal(alloc_of(f, INVENTED).client_status, CLIENT_PENDING);
+	restart(f);
+	connect_node(&f->n1, "n1");
+	settle(f);
+	assert_int_equal(f->n1.runs, 0);
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_int_equal(f->n1.runs, 0);
+	assert_int_equal(alloc_of(f, INVENTED).client_status, CLIENT_LOST);
+}
+
+/* A ticket of work that has ended on n1, whose thief names a unit with it. */
+CLUSTER_TEST(a_ticket_with_an_invented_unit_has_the_unit_started_by_no_honest_node)
+{
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	(void)str_copy(alloc.driver, sizeof(alloc.driver), "systemd");
+	alloc.unit = text("payroll.service");
+	alloc.client_status = CLIENT_PENDING;
+	report_that_n1_has_it(f, &alloc, &held);
+	settle(f);
+	assert_true(alloc_of(f, ALLOC_1).adopted);
+	fake_node_disconnect(&f->n1);
+	connect_node(&f->n1, "n1");
+	settle(f);
+	assert_int_equal(f->n1.runs, 0);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
