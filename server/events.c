@@ -555,6 +555,23 @@ static enum status check_room(const struct events *events, const char *who, stru
 	return STATUS_OK;
 }
 
+enum status events_check(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	const struct watcher *watcher = rpc_call_data(call);
+	enum status status = STATUS_OK;
+
+	if (!watcher->has_begun)
+		return check_caller(server, call, err);
+	for (int i = 0; i < TOPIC_N; i++) {
+		if (!(watcher->topics & (1U << i)))
+			continue;
+		status = check_topic(watcher, (enum topic)i, err);
+		if (status == STATUS_OK)
+			return status;
+	}
+	return status;
+}
+
 static enum status new_watcher(struct server *server, struct rpc_call *call, struct watcher **ret,
 			       struct error *err)
 {

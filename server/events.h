@@ -28,6 +28,9 @@ enum {
 
 extern const struct rpc_stream_handlers events_stream;
 
+/** For its rule: fails if the caller may read no topic any longer that it watches. */
+enum status events_check(struct server *server, const struct rpc_call *call, struct error *err);
+
 /** @index everything up to here happened before: no events exist for it. */
 enum status events_new(struct server *server, uint64_t index, struct events **ret, struct error *err);
 

@@ -135,6 +135,9 @@ const char *rpc_call_token(const struct rpc_call *call);
 const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call);
 const char *rpc_call_method(const struct rpc_call *call);
 
+/** The row of the called method; NULL: the call is not of a method. */
+const struct rpc_method *rpc_call_row(const struct rpc_call *call);
+
 /** Until the caller's deadline, at least 1; UINT64_MAX without a deadline. */
 uint64_t rpc_call_left_us(const struct rpc_call *call);
 

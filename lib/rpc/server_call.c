@@ -718,6 +718,11 @@ const char *rpc_call_method(const struct rpc_call *call)
 	return call->descriptor->name;
 }
 
+const struct rpc_method *rpc_call_row(const struct rpc_call *call)
+{
+	return call->method;
+}
+
 uint64_t rpc_call_left_us(const struct rpc_call *call)
 {
 	uint64_t now_us = clock_monotonic_us();

@@ -401,6 +401,28 @@ static void take_words(const struct server *server, const struct rpc_call *call,
 		words_take(request);
 }
 
+static enum status check_rule(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
+			      const ProtobufCMessage *request, struct error *err)
+{
+	TRY(check_node(server, call, rule, request, err));
+	if (request && attests(rule, request))
+		TRY(check_attest(server, call, rule, request, err));
+	TRY(check_right(server, call, rule, request, err));
+	return rule->also != ACCESS_NONE ? access_check(server, call, rule->also, NULL, err) : STATUS_OK;
+}
+
+enum status access_check_open(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	const struct rpc_method *method = rpc_call_row(call);
+	const struct rpc_rule *rule = method ? method->rule : NULL;
+
+	if (!rule || !rpc_call_data(call))
+		return STATUS_OK;
+	if (rule->check_open)
+		return rule->check_open(server, call, err);
+	return method->stream ? STATUS_OK : check_rule(server, call, rule, rpc_call_data(call), err);
+}
+
 enum status access_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
 			const ProtobufCMessage *request, void *userdata, struct error *err)
 {
@@ -430,13 +452,7 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 		TRY(stall_check(server, err));
 	if (request)
 		take_words(server, call, rule, request);
-	status = check_node(server, call, rule, request, err);
-	if (status == STATUS_OK && request && attests(rule, request))
-		status = check_attest(server, call, rule, request, err);
-	if (status == STATUS_OK)
-		status = check_right(server, call, rule, request, err);
-	if (status == STATUS_OK && rule->also != ACCESS_NONE)
-		status = access_check(server, call, rule->also, NULL, err);
+	status = check_rule(server, call, rule, request, err);
 	if (status != STATUS_OK && rule->is_write)
 		audit_refused(server, call, what, NULL, err);
 	return status;

@@ -102,7 +102,16 @@ struct rpc_rule {
 	const char *attest_fields[RULE_ATTEST_FIELDS_MAX];
 	const char
 		*namespaces; /* field with the namespace, or with VolumeRefs; NULL: it is about all; "a.b" */
+
+	/* NULL, or fails if the caller of a stream no longer has the right to it. Asked only while the stream
+	 * has data of its handler, see rpc_call_set_data(). */
+	enum status (*check_open)(struct server *server, const struct rpc_call *call, struct error *err);
 };
+
+/** Fails if the caller no longer has the right to @call, which is in progress: a stream by its check_open(),
+ * a read that waits by its rule. The data of a unary call is its request while it waits. Other calls continue
+ * by the rights that they began with: they wait for no change. */
+enum status access_check_open(struct server *server, const struct rpc_call *call, struct error *err);
 
 /** The gate of the server's methods, see rpc_server_set_gate(). */
 rpc_gate_fn access_gate;

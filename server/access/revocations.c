@@ -5,6 +5,7 @@
 
 #include "server.h"
 
+#include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
@@ -177,7 +178,8 @@ static enum status may_continue(const struct rpc_call *call, void *userdata, str
 	TRY(revocation_check_call(server, call, err));
 	if (vouching) /* its stream may be older than its renewal: further calls come over a new connection */
 		TRY(revocation_check(server, vouching, err));
-	return check_end(call, userdata, err);
+	TRY(check_end(call, userdata, err));
+	return rpc_call_token(call) ? access_check_open(server, call, err) : STATUS_OK;
 }
 
 void revocations_end(struct server *server)
@@ -203,20 +205,21 @@ static int on_review(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-/* In the next turn, once for all revocations of this one. */
+/* In the next turn, once for all changes of this one. */
 static void review_soon(struct server *server)
 {
 	int r = server->review ? sd_event_source_set_enabled(server->review, SD_EVENT_ONESHOT)
 			       : sd_event_add_defer(server->event, &server->review, on_review, server);
 
 	if (r < 0)
-		log_line(LOG_ERR, "cannot end the calls of a revoked certificate or token; restart "
-				  "holdfast-server to end them");
+		log_line(LOG_ERR, "cannot end the calls of a revoked certificate or token, or of a changed "
+				  "policy; restart holdfast-server to end them");
 }
 
 static bool ends_calls(const char *key, bool is_deletion)
 {
-	return str_starts_with(key, is_deletion ? PREFIX_TOKEN : PREFIX_REVOCATION);
+	return str_starts_with(key, PREFIX_POLICY) ||
+	       str_starts_with(key, is_deletion ? PREFIX_TOKEN : PREFIX_REVOCATION);
 }
 
 void revocations_note_durable(struct server *server, struct change_object *objects, size_t n,

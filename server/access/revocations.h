@@ -4,7 +4,8 @@
  * PKI_AHEAD_MS: the server issues the next one as of after that.
  *
  * The list is in the store, so every server has it. A new entry ends the calls, streams and sessions of the
- * certificates that it covers in the next turn of the loop, on each server; a revoked token ends its own.
+ * certificates that it covers in the next turn of the loop, on each server; a revoked token ends its own, and
+ * a changed policy, at the server that leads, those that it no longer allows.
  * The claims of a node are kept: a revocation is no evidence. Entries end with the certificates that they
  * cover.
  */
@@ -53,13 +54,14 @@ int64_t revocation_cutoff_ms(struct server *server, const char *identity);
 /** The same of the identity in @uri. */
 int64_t revocation_cutoff_of(struct server *server, const char *uri);
 
-/** Ends the calls and streams that revocation_check_call() would refuse, and those of revoked tokens. */
+/** Ends the calls and streams that revocation_check_call() or access_check_open() refuses, and those of
+ * revoked tokens. */
 void revocations_end(struct server *server);
 
 /** Ends the calls and streams of tokens and certificates that have expired. */
 void revocations_end_expired(struct server *server);
 
-/** In daemon.c's table: calls are reviewed after a revocation. */
+/** In daemon.c's table: calls are reviewed after a revocation or a change of a policy. */
 void revocations_note_durable(struct server *server, struct change_object *objects, size_t n,
 			      uint64_t revision);
 

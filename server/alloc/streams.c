@@ -160,6 +160,14 @@ static enum status check_caller(struct server *server, const struct rpc_call *ca
 	return status;
 }
 
+enum status task_stream_check(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	const struct task_stream *stream = rpc_call_data(call);
+	const char *namespace = stream->namespace[0] != '\0' ? stream->namespace : NULL;
+
+	return access_check(server, call, kinds[stream->kind].right, namespace, err);
+}
+
 static enum status new_stream(struct rpc_call *call, struct server *server, enum kind kind,
 			      struct task_stream **ret, struct error *err)
 {

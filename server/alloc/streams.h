@@ -8,6 +8,8 @@
 
 #include <sys/queue.h>
 
+struct server;
+
 enum {
 	TASK_STREAMS_MAX = 1024, /* of all callers */
 	TASK_STREAMS_PER_CALLER_MAX = 128,
@@ -21,3 +23,7 @@ enum {
 /* Allocations.Exec, Logs and Stats; Nodes.TaskStream. */
 extern const struct rpc_stream_handlers alloc_exec_stream, alloc_logs_stream, alloc_stats_stream;
 extern const struct rpc_stream_handlers node_task_stream;
+
+/** For the rules of Exec, Logs and Stats: fails if the caller no longer has the right in the namespace of its
+ * stream's allocation. */
+enum status task_stream_check(struct server *server, const struct rpc_call *call, struct error *err);

@@ -86,6 +86,7 @@ static void watch_end(struct watch *watch)
 {
 	struct error err;
 
+	rpc_call_set_data(watch->call, NULL);
 	if (rpc_call_ask_gate(watch->call, watch->request, &err) == STATUS_OK)
 		answer(watch->server, watch->call, watch->request, watch->method);
 	else
@@ -204,8 +205,10 @@ static enum status await_change(struct server *server, struct rpc_call *call, co
 		wait_ms = WATCH_WAIT_MAX_MS;
 	r = sd_event_add_time_relative(server->event, &watch->timer, CLOCK_MONOTONIC, wait_ms * USEC_PER_MSEC,
 				       TIMER_ACCURACY_US, on_time, watch);
-	if (r >= 0)
+	if (r >= 0) {
+		rpc_call_set_data(call, watch->request); /* for access_check_open() */
 		return STATUS_OK;
+	}
 	watch_free(watch);
 	return error_set(err, status_from_errno(r), r, "wait for a change");
 }

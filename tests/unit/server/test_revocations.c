@@ -245,7 +245,9 @@ static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage 
 {
 }
 
-static void open_stream(struct fixture *f, struct caller_client *caller, struct waiting *waiting)
+/* @request NULL: it never asks */
+static void watch_topics(struct fixture *f, struct caller_client *caller,
+			 const Holdfast__V1__WatchRequest *request, struct waiting *waiting)
 {
 	static const struct rpc_stream_events events = {.on_message = on_stream_message,
 							.on_closed = on_stream_closed};
@@ -255,8 +257,76 @@ static void open_stream(struct fixture *f, struct caller_client *caller, struct 
 	assert_int_equal(rpc_stream_open(caller->client, &holdfast__v1__operator__descriptor, "Watch",
 					 TIMEOUT_US, &events, waiting, &stream, NULL),
 			 STATUS_OK);
+	if (request)
+		assert_int_equal(rpc_stream_send(stream, &request->base, NULL), STATUS_OK);
 	run_idle(f->event);
 	assert_false(waiting->is_done);
+}
+
+static void open_stream(struct fixture *f, struct caller_client *caller, struct waiting *waiting)
+{
+	watch_topics(f, caller, NULL, waiting);
+}
+
+static void put_policy(struct fixture *f, const char *namespace, const char *rights)
+{
+	char text[256];
+
+	(void)str_format(text, sizeof(text),
+			 "{\"policy\": {\"name\": \"p\", %s\"namespaces\": [{\"namespace\": \"%s\", "
+			 "\"capabilities\": [\"csi-read-volume\"]}]}}",
+			 rights, namespace);
+	operator_does(f, "Operator.PutPolicy", text);
+}
+
+static void assert_denied(const struct waiting *waiting, const char *right)
+{
+	assert_int_equal(waiting->status, STATUS_PERMISSION_DENIED);
+	assert_contains(waiting->message, right);
+}
+
+/* An event that does not come checks no right. */
+CASE(calls_that_wait_end_with_the_right_that_a_policy_gave)
+{
+	Holdfast__V1__ListVolumesRequest list = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
+	char *topics[] = {TEXT("claim"), TEXT("volume"), TEXT("node")};
+	struct waiting nodes, volumes, stream, unasked, of_nodes;
+	cleanup(caller_release) struct caller_client program;
+	cleanup_free char *secret = NULL;
+
+	put_policy(f, "default", "\"node\": \"read\", ");
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
+	caller_init(&program, f, NULL, secret);
+	wait_for_nodes(f, &program, &nodes);
+	list.index = UINT32_MAX;
+	list.wait_ms = TIMEOUT_US / 1000;
+	volumes = (struct waiting){.is_done = false};
+	assert_ok(rpc_client_call(program.client, &holdfast__v1__volumes__descriptor, "List", &list.base,
+				  TIMEOUT_US, on_answer, &volumes, NULL, NULL));
+	watch.topics = topics;
+	watch.n_topics = 2;
+	watch_topics(f, &program, &watch, &stream);
+	watch.n_topics = 3;
+	watch_topics(f, &program, &watch, &of_nodes);
+	open_stream(f, &program, &unasked);
+	assert_int_equal(f->server->n_watches, 2);
+
+	put_policy(f, "other", "\"node\": \"read\", ");
+	UNTIL(f, volumes.is_done && stream.is_done);
+	assert_denied(&volumes, "in namespace default");
+	assert_denied(&stream, "in namespace default");
+	settle(f);
+	assert_false(nodes.is_done || of_nodes.is_done || unasked.is_done); /* a new one is allowed as well */
+	put_policy(f, "other", "");
+	UNTIL(f, nodes.is_done && of_nodes.is_done);
+	assert_denied(&nodes, "'node read'");
+	assert_denied(&of_nodes, "'node read'");
+	settle(f);
+	assert_false(unasked.is_done);
+	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"p\"}}");
+	UNTIL(f, unasked.is_done);
+	assert_int_equal(unasked.status, STATUS_PERMISSION_DENIED);
 }
 
 /* TLS looks at a certificate only in the handshake, and no event comes to check a token by. */

@@ -1617,16 +1617,31 @@ struct revoked {
 	char name[32];
 };
 
-static void open_all(struct servers *s, int i, unsigned int round, struct revoked *ret)
+static void open_calls(struct servers *s, struct revoked *by)
 {
 	static const struct rpc_stream_events events = {.on_message = on_stream_message,
 							.on_closed = on_stream_closed};
 	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
 	Holdfast__V1__ListVolumesRequest list = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	struct rpc_stream *stream = NULL;
+
+	assert_ok(rpc_stream_open(by->person.client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+				  &events, &by->stream, &stream, NULL));
+	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
+	list.index = HIGH_INDEX;
+	list.wait_ms = 60000;
+	assert_ok(rpc_client_call(by->person.client, &holdfast__v1__volumes__descriptor, "List", &list.base,
+				  TIMEOUT_US, on_call_over, &by->call, NULL, NULL));
+	UNTIL(&s->f, by->stream.is_open);
+	run_idle(s->f.event);
+	assert_false(by->call.is_over);
+}
+
+static void open_all(struct servers *s, int i, unsigned int round, struct revoked *ret)
+{
 	const struct rpc_address address = address_of(s, i);
 	char uri[RPC_URI_SIZE], cert[PATH_MAX], key[PATH_MAX], ca[2][PATH_MAX], file[64];
 	const struct pki_cert_request request = {.uri = uri, .common_name = "n", .days = 1};
-	struct rpc_stream *stream = NULL;
 
 	*ret = (struct revoked){.name = ""};
 	(void)str_format(ret->name, sizeof(ret->name), "r%u-%d", round, i);
@@ -1642,16 +1657,7 @@ static void open_all(struct servers *s, int i, unsigned int round, struct revoke
 	(void)str_format(uri, sizeof(uri), "holdfast://c1/operator/%s", ret->name);
 	s->f.port = s->ports[i];
 	caller_init(&ret->person, &s->f, uri, NULL);
-	assert_ok(rpc_stream_open(ret->person.client, &holdfast__v1__operator__descriptor, "Watch",
-				  TIMEOUT_US, &events, &ret->stream, &stream, NULL));
-	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
-	list.index = HIGH_INDEX;
-	list.wait_ms = 60000;
-	assert_ok(rpc_client_call(ret->person.client, &holdfast__v1__volumes__descriptor, "List", &list.base,
-				  TIMEOUT_US, on_call_over, &ret->call, NULL, NULL));
-	UNTIL(&s->f, ret->stream.is_open);
-	run_idle(s->f.event);
-	assert_false(ret->call.is_over);
+	open_calls(s, ret);
 }
 
 /* @by another server. Returns how long after the answer the last of them ended. */
@@ -1705,6 +1711,32 @@ TEST_ON(a_revocation_ends_session_stream_and_call_at_each_server, struct servers
 	for (int i = 0; i < SERVERS; i++)
 		print_message("# server %d, which %s: %u rounds, all ended after %.1f ms at most\n", i,
 			      i == leader ? "leads" : "follows", rounds, (double)longest[i] / 1000);
+}
+
+/* The leader ends calls that a follower handed on. Each policy is put at another server. */
+TEST_ON(a_policy_ends_stream_and_call_at_each_server, struct servers, s, setup_identities, teardown_servers)
+{
+	int leader = await_leader(s, -1);
+
+	for (int i = 0; i < SERVERS; i++)
+		if (i != leader)
+			await_log(s, i, "this server follows");
+	for (int i = 0; i < SERVERS; i++) {
+		struct revoked revoked = {.name = ""};
+		struct secrets secrets;
+
+		make_secrets(s, leader, &secrets);
+		s->f.port = s->ports[i];
+		caller_init(&revoked.person, &s->f, NULL, secrets.of[WHO_READER]);
+		open_calls(s, &revoked);
+		s->f.port = s->ports[(i + 1) % SERVERS];
+		operator_does(&s->f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"reader\"}}");
+		UNTIL(&s->f, revoked.stream.is_over && revoked.call.is_over);
+		assert_int_equal(revoked.stream.status, STATUS_PERMISSION_DENIED);
+		assert_int_equal(revoked.call.status, STATUS_PERMISSION_DENIED);
+		caller_release(&revoked.person);
+		free_secrets(&secrets);
+	}
 }
 
 /* As `volume hold` of a unit, whose token is bound to its node. */

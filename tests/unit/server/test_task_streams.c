@@ -635,6 +635,66 @@ TEST_ON(a_caller_without_the_right_opens_no_stream, struct fixture, f, setup_acl
 	free(secret);
 }
 
+static void put_capabilities(struct fixture *f, const char *of_default, const char *of_other)
+{
+	char text[512];
+
+	(void)str_format(text, sizeof(text),
+			 "{\"policy\": {\"name\": \"p\", \"namespaces\": ["
+			 "{\"namespace\": \"default\", \"capabilities\": [%s]}, "
+			 "{\"namespace\": \"other\", \"capabilities\": [%s]}]}}",
+			 of_default, of_other);
+	operator_does(f, "Operator.PutPolicy", text);
+}
+
+static void assert_denied(const struct end *end, const char *capability)
+{
+	assert_int_equal(end->status, STATUS_PERMISSION_DENIED);
+	assert_contains(end->why, capability);
+	assert_contains(end->why, "in namespace default");
+}
+
+TEST_ON(a_stream_ends_when_a_policy_no_longer_gives_its_right, struct fixture, f, setup_acl, teardown)
+{
+	Holdfast__V1__AllocationLogsRequest logs =
+		V1(allocation_logs_request, .id = text(ALLOC_1), .follow = true);
+	Holdfast__V1__AllocationStatsRequest stats = V1(allocation_stats_request, .id = text(ALLOC_1));
+	struct end execs[2], unasked, logs_end, stats_end, node;
+	cleanup(caller_release) struct caller_client caller;
+	cleanup_free char *secret = NULL;
+
+	begin(f);
+	put_capabilities(f, "\"alloc-exec\", \"read-logs\", \"read-job\"", "");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	open_exec_by(caller.client, &execs[0], ALLOC_1, "web");
+	come(f, &f->n1, &node);
+	send_output(&node, "$", false);
+	UNTIL(f, execs[0].n == 1);
+	open_exec(f, &execs[1], ALLOC_1, "web"); /* the operator's */
+	open_only(&unasked, caller.client, "Exec");
+	open_end(&logs_end, caller.client, ALLOCS, "Logs", &logs.base);
+	open_end(&stats_end, caller.client, ALLOCS, "Stats", &stats.base);
+	UNTIL(f, f->server->n_task_streams == 5);
+
+	put_capabilities(f, "\"read-logs\", \"read-job\"", "\"alloc-exec\"");
+	UNTIL(f, execs[0].is_closed && node.is_closed);
+	assert_denied(&execs[0], "'alloc-exec'");
+	settle(f);
+	assert_false(unasked.is_closed || logs_end.is_closed || stats_end.is_closed); /* as a new one */
+	put_capabilities(f, "\"read-job\"", "\"read-logs\"");
+	UNTIL(f, logs_end.is_closed && unasked.is_closed);
+	assert_denied(&logs_end, "'read-logs'");
+	assert_int_equal(unasked.status, STATUS_PERMISSION_DENIED);
+	settle(f);
+	assert_false(stats_end.is_closed);
+	put_capabilities(f, "", "\"read-job\"");
+	UNTIL(f, stats_end.is_closed);
+	assert_denied(&stats_end, "'read-job'");
+	settle(f);
+	assert_false(execs[1].is_closed);
+}
+
 static size_t count_closed(const struct end *ends, size_t n)
 {
 	size_t n_closed = 0;
