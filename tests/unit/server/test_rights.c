@@ -321,6 +321,9 @@ static const struct {
 	{"Volumes.List", "node_id"},		     /* narrows what the namespace's right shows */
 	{"Volumes.Claim", "namespace"},		     /* the allocation's own */
 	{"Nodes.Session", "hello.node_id"},	     /* the certificate's */
+	{"Allocations.Exec", "command.namespace"},   /* the server sets it */
+	{"Allocations.OrderTask", "namespace"},	     /* compared with the allocation's own */
+	{"Nodes.Session", "alloc.namespace"},	     /* likewise */
 	{"Nodes.Attest", "volumes.namespace"},	     /* its rule names all of volumes */
 	{"Operator.Watch", "namespace"},	     /* per topic */
 	{"Operator.AcceptTrail", "node_id"},	     /* for management only */

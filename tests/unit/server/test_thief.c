@@ -96,7 +96,7 @@ static const struct attempt attempts[] = {
 	 STATUS_OK},
 	{UP, "a task that its allocation does not have",
 	 "{'alloc': {'alloc_id': '$OWN_ALLOC', 'client_status': 'RUNNING', 'tasks': [{'task': 'evil'}]}}",
-	 STATUS_INVALID_ARGUMENT},
+	 STATUS_OK},
 	{UP, "no status",
 	 "{'alloc': {'alloc_id': '$OWN_ALLOC', 'client_status': 'CLIENT_STATUS_UNSPECIFIED'}}",
 	 STATUS_INVALID_ARGUMENT},
@@ -233,7 +233,9 @@ static const struct attempt attempts[] = {
 	{CALL, "Volumes.Claim",
 	 "{'volume_id': '../db', 'allocation_id': '$OWN_ALLOC', 'volume_name': 'data'}", STATUS_NOT_FOUND},
 	{CALL, "Allocations.OrderTask", "{'id': '$DB_ALLOC', 'task': 'web'}", STATUS_PERMISSION_DENIED},
-	{CALL, "Allocations.OrderTask", "{'id': '$BLUE_ALLOC'}", STATUS_PERMISSION_DENIED},
+	{CALL, "Allocations.OrderTask", "{'id': '$BLUE_ALLOC'}", STATUS_NOT_FOUND},
+	{CALL, "Allocations.OrderTask", "{'id': '$BLUE_ALLOC', 'namespace': 'blue'}",
+	 STATUS_PERMISSION_DENIED},
 	{CALL, "Allocations.OrderTask", "{'id': '$OWN_ALLOC', 'task': 'evil'}", STATUS_NOT_FOUND},
 	{CALL, "Allocations.OrderTask", "{'id': '$OWN_ALLOC'}", STATUS_NOT_FOUND},
 	{CALL, "Allocations.OrderTask", "{'id': '$NOTHING', 'task': 'web'}", STATUS_NOT_FOUND},
@@ -379,6 +381,11 @@ static struct claim take(struct world *w, struct fake_node *node, const char *na
 	Holdfast__V1__ClaimVolumeRequest request =
 		V1(claim_volume_request, .volume_id = TEXT(volume), .namespace_ = TEXT(namespace),
 		   .allocation_id = TEXT(alloc), .volume_name = (char *)(uintptr_t) "data");
+	Holdfast__V1__AllocStatus status =
+		V1(alloc_status, .alloc_id = TEXT(alloc), .namespace_ = TEXT(namespace),
+		   .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__SessionUp up =
+		V1(session_up, .message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC, .alloc = &status);
 	struct fixture *f = w->f;
 	struct claim claim;
 	struct error err;
@@ -387,7 +394,7 @@ static struct claim take(struct world *w, struct fake_node *node, const char *na
 		fail_msg("%s: %s", volume, err.msg);
 	claim = claim_of(f, alloc);
 	fake_node_send_mounted(node, &claim);
-	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	fake_node_send(node, &up);
 	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
 	UNTIL(f, state_alloc(&f->server->state, alloc)->alloc.client_status == CLIENT_RUNNING);
 	return claim_of(f, alloc);
