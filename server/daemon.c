@@ -595,6 +595,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	init_state(server);
 	server->observers = observers;
 	server->session_events = &session_events;
+	server->check_open = access_check_open;
 	server->n_observers = sizeof(observers) / sizeof(observers[0]);
 	RB_INIT(&server->volume_works);
 	LIST_INIT(&server->snapshottings);

@@ -97,6 +97,8 @@ struct server {
 	const struct change_observer *observers; /* see change.h */
 	size_t n_observers;
 	const struct session_events *session_events; /* see node/session.h */
+	/* access_check_open(), for the review of calls in access/revocations.c, which access.c calls */
+	enum status (*check_open)(struct server *server, const struct rpc_call *call, struct error *err);
 	struct ticket_issuer *issuer;
 	struct ticket_signer *signer; /* see ticket/ticket.h */
 	EVP_MD *sha256;		      /* owned; for the audit */

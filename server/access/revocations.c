@@ -5,7 +5,6 @@
 
 #include "server.h"
 
-#include "access/access.h"
 #include "access/answer.h"
 #include "access/audit.h"
 #include "access/caller.h"
@@ -179,7 +178,7 @@ static enum status may_continue(const struct rpc_call *call, void *userdata, str
 	if (vouching) /* its stream may be older than its renewal: further calls come over a new connection */
 		TRY(revocation_check(server, vouching, err));
 	TRY(check_end(call, userdata, err));
-	return rpc_call_token(call) ? access_check_open(server, call, err) : STATUS_OK;
+	return rpc_call_token(call) ? server->check_open(server, call, err) : STATUS_OK;
 }
 
 void revocations_end(struct server *server)
