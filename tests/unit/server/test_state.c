@@ -74,7 +74,7 @@ TEST(a_cached_lookup_is_forgotten_when_its_object_goes)
 	struct volume v = volume("default", "db");
 	struct volume other = volume("other", "db");
 	struct claim c = claim(1, "db", CLAIM_RESERVED);
-	struct alloc a = {.node_id = "n1"};
+	struct alloc a = {.node_id = "n1", .namespace = NAMESPACE_DEFAULT};
 	cleanup(state_release) struct state world;
 
 	(void)str_copy(a.id, sizeof(a.id), c.allocation_id);
@@ -301,7 +301,7 @@ TEST(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes)
 {
 	struct volume v = volume("default", "db");
 	struct claim c = claim(1, "db", CLAIM_TAKEN);
-	struct alloc a = {.node_id = "n1"};
+	struct alloc a = {.node_id = "n1", .namespace = NAMESPACE_DEFAULT};
 	cleanup(state_release) struct state world;
 
 	(void)str_copy(a.id, sizeof(a.id), c.allocation_id);
