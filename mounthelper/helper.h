@@ -45,7 +45,7 @@ struct helper {
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	int policy_root_fd; /* "/" where root's files are, and the path of the policy below it */
 	const char *policy_path;
-	struct statx policy_file; /* that was read: inode and time of change */
+	struct statx policy_file; /* that was read: what setup_compare_policy() compares */
 	char boot_id[MH_UUID_SIZE];
 	enum launch_mode launch_mode;
 	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */

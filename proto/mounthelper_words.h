@@ -269,7 +269,8 @@
 	X(START_DEV, 77, "dev", "/dev must be a devtmpfs of root, /sys sysfs and /proc proc")                \
 	X(START_POLICY, 78, "policy",                                                                        \
 	  "the policy as holdfast policy apply writes it must be a regular file of root that no other user " \
-	  "can write, below directories of root; holdfast policy init prints a text to begin with, and "     \
+	  "can write, below directories of root that helper_uid can search; holdfast policy init prints a "  \
+	  "text to begin with, and "                                                                         \
 	  "holdfast policy apply compiles it")                                                               \
 	X(START_POLICY_FORMAT, 78, "policy-format",                                                          \
 	  "the compiled policy is of another release, or damaged; holdfast policy apply writes it again")    \

@@ -713,6 +713,8 @@ static enum status make_request(struct volume_op *op, enum volume_op_action acti
 		return helper_request_look(target->wire_volume, plugin, request, err);
 	if (target->type == VOLUME_CSI)
 		volume_csi_to_wire(target->external_id, target->context_digest, &source);
+	else if (action == VOLUME_OP_PUBLISH) /* its device is staged already */
+		status = source_to_wire(&target->source, &source, err);
 	else
 		status = device_source(&target->source, &source, err);
 	if (status != STATUS_OK)

@@ -213,8 +213,8 @@ static struct mh_source source_of(const struct asked *asked, enum mh_op op, cons
 	if (ret.class == MH_CLASS_NFS4 && op == MH_OP_PUBLISH) {
 		ret.u.nfs4.family = asked->profile->server[0].family;
 		memcpy(ret.u.nfs4.addr, asked->profile->server[0].addr, sizeof(ret.u.nfs4.addr));
-		if (asked->profile->server[0].prefix_bits < 3)
-			ret.u.nfs4.addr[0] |= 0x20; /* no special address */
+		if (asked->profile->server[0].prefix_bits < 8)
+			ret.u.nfs4.addr[0] |= 1; /* no special address */
 		(void)str_copy(ret.u.nfs4.export, sizeof(ret.u.nfs4.export), asked->profile->export[0]);
 	}
 	return ret;

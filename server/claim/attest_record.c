@@ -266,7 +266,8 @@ enum status attest_disprove(struct server *server, const char *node_id, const ch
 			"If that was another machine: holdfast operator cert revoke node/%s --reason TEXT",
 			ended.by, node_id);
 		(void)str_format(object, sizeof(object), "node %s", node_id);
-		(void)str_format(why, sizeof(why), "over, as the node has connected: that of %s", ended.by);
+		(void)str_format(why, sizeof(why), "over for the machine that has connected: that of %s",
+				 ended.by);
 		audit_silent(server, &change, NULL, "Nodes.Attest", object, why);
 		change_put_record(&change, entry->key, &ended.base);
 		TRY(change_commit(server, &change, NULL, NULL, err));

@@ -53,6 +53,10 @@ TEST(an_allowed_request_names_block_profile_and_rule)
 	q = (struct question){.op = MH_OP_PUBLISH, .profile = "nas"}; /* whatever source is staged */
 	assert_string_equal(ask("profile nas { class = nfs4; server = 0.0.0.0/0; export = /a }", &q),
 			    "allowed\n1:agent 995\n10:profile nas\nticket");
+	assert_string_equal(ask("profile nas { class = nfs4; server = 192.0.0.0/2; export = /a }", &q),
+			    "allowed\n1:agent 995\n10:profile nas\nticket");
+	assert_string_equal(ask("profile nas { class = nfs4; server = ::/7; export = /a }", &q),
+			    "allowed\n1:agent 995\n10:profile nas\nticket");
 	q = (struct question){.op = MH_OP_UNSTAGE, .detach = true};
 	assert_string_equal(ask("\nallow_detach = yes", &q), "allowed\n1:agent 995\n11:allow_detach = yes");
 	q = (struct question){.op = MH_OP_UNPUBLISH};

@@ -1341,9 +1341,11 @@ CLUSTER_TEST(a_hello_without_the_nodes_machine_ends_no_attestation)
 	assert_succeeds(epoch_check(f->server, &db, &err), err);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	assert_succeeds(claim_for(&f->n2, ALLOC_2, &claim, &err), err);
-	assert_int_equal(count_audit(f, "Nodes.Attest", "over, as the node has connected: that of "), 0);
+	assert_int_equal(count_audit(f, "Nodes.Attest", "over for the machine that has connected: that of "),
+			 0);
 	come_as(f, MACHINE_1, BOOT_3); /* it did not */
-	assert_int_equal(count_audit(f, "Nodes.Attest", "over, as the node has connected: that of "), 1);
+	assert_int_equal(count_audit(f, "Nodes.Attest", "over for the machine that has connected: that of "),
+			 1);
 	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "node n1 may hold it");
 }
 
