@@ -8,6 +8,7 @@
 #include "submission.h"
 #include "unit.h"
 
+#include "base/uuid.h"
 #include "claim/held_twice.h"
 #include "model/volume_detail.h"
 #include "state/keys.h"
@@ -692,6 +693,32 @@ CLUSTER_TEST(nothing_is_granted_by_another_name_beside_a_freed_claim_that_came_b
 	assert_ok(run_alloc(f, ALLOC_2, "n2", NULL));
 	assert_error(fake_node_claim(&f->n2, "also", ALLOC_2, NULL, &err), STATUS_UNAVAILABLE, err,
 		     "held twice");
+}
+
+/* After a restore another namespace may have the id of the holder. */
+CLUSTER_TEST(an_id_that_two_namespaces_have_lets_no_claim_in_next_to_the_other)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim asked, held;
+	struct volume shared;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_both(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	asked = claim_of(f, ALLOC_1);
+	assert_succeeds(held_twice_admit(f->server, &asked, &err), err); /* its own is no obstacle */
+	shared = state_volume(&f->server->state, "default", "db")->volume;
+	(void)str_copy(shared.namespace, sizeof(shared.namespace), "b");
+	store_volume(f, &shared);
+	held = asked;
+	(void)str_copy(held.namespace, sizeof(held.namespace), "b");
+	(void)str_copy(held.node_id, sizeof(held.node_id), "n2");
+	assert_true(uuid_new(held.id) >= 0);
+	change_put_claim(&change, &held);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_error(held_twice_admit(f->server, &asked, &err), STATUS_FAILED_PRECONDITION, err,
+		     "node n2 holds it");
 }
 
 /* A share that the backup has is no other one that a node has by a forgotten name. */
