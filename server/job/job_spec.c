@@ -10,6 +10,7 @@
 #include "model/pb.h"
 #include "model/restart.h"
 #include "rpc/pack.h"
+#include "state/records.h"
 #include "store/checksum.h"
 
 #include <inttypes.h>
@@ -31,14 +32,6 @@ static const Holdfast__V1__VolumeRequest *find_volume(const Group *group, const 
 		if (str_eq(group->allocation->volumes[i]->name, name))
 			return group->allocation->volumes[i];
 	return NULL;
-}
-
-static bool is_per_alloc(const Group *group, const char *name)
-{
-	for (size_t i = 0; i < group->n_per_alloc; i++)
-		if (str_eq(group->per_alloc[i], name))
-			return true;
-	return false;
 }
 
 /* --- checks: each names the key of the group that it is about, as the file of a job has it --- */
@@ -73,7 +66,7 @@ static enum status check_shared_volume(const Job *job, const Group *group,
 			 volume->mount_options ? "mount_options" : "access_mode");
 	if (volume->mount_options)
 		return error_invalid(err, field, "they are the volume's own in a job; register them with it");
-	if (!is_many || is_per_alloc(group, volume->name) || mode == MULTI_NODE_MULTI_WRITER ||
+	if (!is_many || records_is_per_alloc(group, volume->name) || mode == MULTI_NODE_MULTI_WRITER ||
 	    mode == MULTI_NODE_READER_ONLY || mode == SINGLE_NODE_MULTI_WRITER ||
 	    (mode == MULTI_NODE_SINGLE_WRITER && volume->read_only))
 		return STATUS_OK;
@@ -302,7 +295,7 @@ static void view_group(const Group *group, enum job_type type, struct job_group 
 		struct volume_request request = {.read_only = from->read_only,
 						 .access_mode = (enum access_mode)from->access_mode};
 
-		volumes[i] = (struct job_volume){.per_alloc = is_per_alloc(group, from->name),
+		volumes[i] = (struct job_volume){.per_alloc = records_is_per_alloc(group, from->name),
 						 .access_mode = request.access_mode,
 						 .mode = volume_request_mode(&request)};
 		(void)str_copy(volumes[i].source, sizeof(volumes[i].source), from->source);
@@ -331,7 +324,7 @@ static enum status name_volumes(const Group *group, uint32_t index, struct alloc
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		char source[VOLUME_ID_MAX + 1];
 
-		if (!is_per_alloc(group, alloc->volumes[i].name))
+		if (!records_is_per_alloc(group, alloc->volumes[i].name))
 			continue;
 		if (str_format(source, sizeof(source), "%s[%" PRIu32 "]", alloc->volumes[i].source, index) <
 		    0)

@@ -731,14 +731,6 @@ static enum status choose_id(struct server *server, struct claim *claim, char wh
 				       : STATUS_OK;
 }
 
-static bool is_per_alloc(const Holdfast__V1__JobGroup *group, const char *name)
-{
-	for (size_t i = 0; i < group->n_per_alloc; i++)
-		if (str_eq(group->per_alloc[i], name))
-			return true;
-	return false;
-}
-
 /* Did each grant of the volume keep other nodes out? The modes of one that only a node names are not known.
  */
 static bool is_of_one_node(const struct volume *volume)
@@ -761,7 +753,7 @@ static bool proves_member(struct server *server, const Holdfast__V1__JobGroup *g
 		const Holdfast__V1__VolumeRequest *asked = group->allocation->volumes[i];
 		const struct volume_entry *volume;
 
-		if (is_per_alloc(group, asked->name))
+		if (records_is_per_alloc(group, asked->name))
 			(void)str_format(id, sizeof(id), "%s[%" PRIu32 "]", asked->source, index);
 		else
 			(void)str_copy(id, sizeof(id), asked->source);

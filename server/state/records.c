@@ -154,6 +154,14 @@ const Holdfast__V1__Job *records_job(struct records *records, const char *namesp
 	return records_get(records, key);
 }
 
+bool records_is_per_alloc(const Holdfast__V1__JobGroup *group, const char *name)
+{
+	for (size_t i = 0; i < group->n_per_alloc; i++)
+		if (str_eq(group->per_alloc[i], name))
+			return true;
+	return false;
+}
+
 struct record_entry *records_from(struct records *records, const char *key)
 {
 	struct record_entry wanted;

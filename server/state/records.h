@@ -58,6 +58,9 @@ const void *records_get(struct records *records, const char *key);
 /** Returns a job as it is stored, with its present version; NULL: it is not stored. */
 const Holdfast__V1__Job *records_job(struct records *records, const char *namespace, const char *id);
 
+/** Has each member of the group a volume of its own for the request @name? */
+bool records_is_per_alloc(const Holdfast__V1__JobGroup *group, const char *name);
+
 struct record_entry *records_entry(struct records *records, const char *key);
 
 /** First entry whose key is not below @key, and the next; for walking a prefix in order. */
