@@ -1160,12 +1160,12 @@ static void release_ended(struct ended *ended)
 	free(ended->claims);
 }
 
-/* Work that has not begun is not known to the node, and is still to run. */
+/* Work that was submitted and has not begun is not known to the node, and is still to run. */
 static bool has_begun(const struct alloc_entry *alloc)
 {
 	const struct claim_entry *claim;
 
-	if (alloc->alloc.client_status != CLIENT_PENDING)
+	if (alloc->alloc.client_status != CLIENT_PENDING || alloc->alloc.adopted)
 		return true;
 	LIST_FOREACH (claim, &alloc->claims, of_alloc)
 		if (claim_is_live(&claim->claim))
@@ -1173,8 +1173,10 @@ static bool has_begun(const struct alloc_entry *alloc)
 	return false;
 }
 
+/* If the store knows more than the report (@is_known_since), claims and submitted work stay: they are ordered
+ * again, or released by order. Adopted work is never ordered. */
 static enum status list_ended(const struct session *session, const struct node_entry *node,
-			      struct ended *ended, struct error *err)
+			      bool is_known_since, struct ended *ended, struct error *err)
 {
 	const struct alloc_entry *alloc;
 	const struct claim_entry *claim;
@@ -1184,10 +1186,12 @@ static enum status list_ended(const struct session *session, const struct node_e
 	if (!ended->allocs || !ended->claims)
 		return error_no_memory(err, "the epoch");
 	LIST_FOREACH (alloc, &node->allocs, of_node)
-		if (alloc->reported_by != session->serial && has_begun(alloc))
+		if (alloc->reported_by != session->serial &&
+		    (is_known_since ? alloc->alloc.adopted : has_begun(alloc)))
 			memcpy(ended->allocs[ended->n_allocs++], alloc->id, UUID_TEXT_SIZE);
 	LIST_FOREACH (claim, &node->claims, of_node)
-		if (claim->reported_by != session->serial && claim->claim.state < CLAIM_NODE_DETACHED &&
+		if (!is_known_since && claim->reported_by != session->serial &&
+		    claim->claim.state < CLAIM_NODE_DETACHED &&
 		    !claim_is_elsewhere(&claim->claim, session->boot_id))
 			memcpy(ended->claims[ended->n_claims++], claim->id, UUID_TEXT_SIZE);
 	return STATUS_OK;
@@ -1220,10 +1224,11 @@ static enum status end_claim(struct session *session, const char *id, struct err
 	return session_commit(session, &change, SESSION_DRIVE_CLAIM, id, err);
 }
 
-static enum status end_the_rest(struct session *session, const struct node_entry *node, struct error *err)
+static enum status end_the_rest(struct session *session, const struct node_entry *node, bool is_known_since,
+				struct error *err)
 {
 	cleanup(release_ended) struct ended ended = {0};
-	enum status status = list_ended(session, node, &ended, err);
+	enum status status = list_ended(session, node, is_known_since, &ended, err);
 
 	for (size_t i = 0; i < ended.n_allocs && status == STATUS_OK; i++)
 		status = end_alloc(session, ended.allocs[i], err);
@@ -1256,8 +1261,7 @@ static enum status epoch_finish(struct session *session, struct error *err)
 	 * The same holds for work that the store knows since the node's report in this epoch. */
 	bool is_known_since = has_reported_before(session) || session->is_reverted;
 
-	if (!is_known_since)
-		TRY(end_the_rest(session, node, err));
+	TRY(end_the_rest(session, node, is_known_since, err));
 	TRY(store_reported(session, node, err));
 	session->is_report_due = false;
 	if (session->n_unproven > 0)

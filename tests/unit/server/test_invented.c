@@ -1991,6 +1991,29 @@ CLUSTER_TEST(work_that_only_its_node_knows_is_not_ordered_of_the_node)
 	assert_int_equal(alloc_of(f, INVENTED).client_status, CLIENT_LOST);
 }
 
+/* It was never ordered, and no order follows. */
+CLUSTER_TEST(adopted_work_that_has_not_begun_is_lost_when_its_node_has_it_no_longer)
+{
+	struct volume_request request = {.name = "data",
+					 .source = "db",
+					 .access_mode = SINGLE_NODE_WRITER,
+					 .attachment_mode = ATTACHMENT_FILE_SYSTEM};
+	struct alloc alloc = ROW(.namespace = "b", .name = "x", .driver = "systemd",
+				 .unit = "payroll.service", .volumes = &request, .n_volumes = 1,
+				 .desired_status = DESIRED_RUN, .client_status = CLIENT_PENDING);
+	struct backup backup = {0};
+
+	connect_both(f);
+	invent(f, &f->n1, &alloc);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(alloc_of(f, INVENTED).client_status, CLIENT_LOST);
+	assert_int_equal(f->n1.runs, 0);
+}
+
 /* A ticket of work that has ended on n1, whose thief names a unit with it. */
 CLUSTER_TEST(a_ticket_with_an_invented_unit_has_the_unit_started_by_no_honest_node)
 {

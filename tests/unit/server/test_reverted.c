@@ -2,6 +2,7 @@
 /* A node that went back in time: what it has mounted was freed since, and may be another's. */
 
 #include "asks.h"
+#include "forgotten.h"
 #include "metrics.h"
 #include "restored.h"
 #include "unit.h"
@@ -479,6 +480,36 @@ CLUSTER_TEST(unknown_work_of_a_reverted_node_is_stopped)
 	report(f, &f->n1, 0, &alloc, NULL, false);
 	UNTIL(f, f->n1.stops == 1);
 	assert_string_equal(f->n1.last_stop, ALLOC_3);
+	holdfast__v1__mark__free_unpacked(first, NULL);
+	holdfast__v1__mark__free_unpacked(later, NULL);
+}
+
+/* No order follows that would find it out; its claim is released by order. */
+CLUSTER_TEST(adopted_work_that_a_reverted_node_has_lost_is_lost)
+{
+	Holdfast__V1__Mark *first, *later;
+	struct claim held;
+	struct alloc alloc;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	report_that_n1_has_it(f, &alloc, &held);
+	assert_true(alloc_of(f, ALLOC_1).adopted);
+	first = mark_copy(f->n1.mark);
+	come_back(f);
+	later = mark_copy(f->n1.mark);
+	f->n1.shows = later;
+	come_back(f);
+	f->n1.shows = first;
+	for (int lost = 0; lost < 2; lost++) {
+		come_back(f);
+		UNTIL(f, f->n1.reports_wanted == 1);
+		report(f, &f->n1, state_epoch(&f->server->state), lost ? NULL : &alloc, NULL, false);
+		UNTIL(f, has_reported(f, "n1"));
+		assert_int_equal(alloc_of(f, ALLOC_1).client_status, lost ? CLIENT_LOST : CLIENT_RUNNING);
+		assert_int_equal(state_of(f, ALLOC_1), lost ? CLAIM_UNPUBLISHING : CLAIM_TAKEN);
+	}
+	UNTIL(f, f->n1.releases == 1);
+	assert_int_equal(f->n1.runs, 0);
 	holdfast__v1__mark__free_unpacked(first, NULL);
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
