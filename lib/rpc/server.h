@@ -182,6 +182,9 @@ void rpc_call_pause(struct rpc_call *call, bool is_paused);
  * have an eighth of what may wait? Then on_drained follows. */
 bool rpc_call_is_full(struct rpc_call *call);
 
+/** Has the server ended the call with an error? The on_closed of a stream may ask, too. */
+bool rpc_call_was_refused(const struct rpc_call *call);
+
 /** End a stream with status OK; on_closed follows from the event loop. The end comes to the client behind
  * what waits for it to read. */
 void rpc_call_finish(struct rpc_call *call);

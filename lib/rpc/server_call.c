@@ -823,6 +823,11 @@ bool rpc_call_is_full(struct rpc_call *call)
 	return h2_stream_is_full(&call->stream, RPC_UNSENT_HIGH);
 }
 
+bool rpc_call_was_refused(const struct rpc_call *call)
+{
+	return call->answered;
+}
+
 void rpc_call_finish(struct rpc_call *call)
 {
 	assert(call->method->stream != NULL);

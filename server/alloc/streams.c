@@ -644,12 +644,15 @@ static void on_caller_half_close(struct rpc_call *call, void *userdata)
 
 static void on_caller_closed(struct rpc_call *call, void *userdata)
 {
+	static const struct error refused = {
+		.status = STATUS_PERMISSION_DENIED,
+		.msg = "its caller was refused, as by a revocation or a changed policy"};
 	struct task_stream *stream = rpc_call_data(call);
 
 	if (!stream)
 		return;
 	stream->caller = NULL;
-	task_stream_end(stream, NULL);
+	task_stream_end(stream, rpc_call_was_refused(call) ? &refused : NULL);
 }
 
 #define CALLER_HANDLERS(open)                                                                      \

@@ -275,6 +275,8 @@ CLUSTER_TEST(a_long_command_is_on_record_cut_with_its_length_and_its_hash)
 			  strstr(said, end[0] != '\0' ? end : whole)));
 		assert_null(strstr(said, ": ;")); /* no record is empty */
 		rpc_stream_cancel(caller.stream);
+		UNTIL(f, (read_audit(f, "Allocations.ExecEnd", said, sizeof(said)),
+			  strstr(said, "cut off: its caller has gone")));
 	}
 }
 
@@ -662,6 +664,7 @@ TEST_ON(a_stream_ends_when_a_policy_no_longer_gives_its_right, struct fixture, f
 	struct end execs[2], unasked, logs_end, stats_end, node;
 	cleanup(caller_release) struct caller_client caller;
 	cleanup_free char *secret = NULL;
+	char said[1024];
 
 	begin(f);
 	put_capabilities(f, "\"alloc-exec\", \"read-logs\", \"read-job\"", "");
@@ -681,6 +684,8 @@ TEST_ON(a_stream_ends_when_a_policy_no_longer_gives_its_right, struct fixture, f
 	UNTIL(f, execs[0].is_closed && node.is_closed);
 	assert_denied(&execs[0], "'alloc-exec'");
 	settle(f);
+	read_audit(f, "Allocations.ExecEnd", said, sizeof(said));
+	assert_non_null(strstr(said, "cut off: its caller was refused"));
 	assert_false(unasked.is_closed || logs_end.is_closed || stats_end.is_closed); /* as a new one */
 	put_capabilities(f, "\"read-job\"", "\"read-logs\"");
 	UNTIL(f, logs_end.is_closed && unasked.is_closed);
