@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <grp.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -392,6 +394,34 @@ static void warn_of_audit(const struct arguments *args)
 			      r == -ENODATA ? "'auditctl -e 1' has switched it on" : "it does");
 }
 
+/* As a helper looks whether root has replaced the policy. A look that was not made counts as allowed. */
+static bool can_look(const char *path, const struct agent_policy *agent)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (setgroups(0, NULL) != 0 ||
+		    setresgid(agent->helper_gid, agent->helper_gid, agent->helper_gid) != 0 ||
+		    setresuid(agent->helper_uid, agent->helper_uid, agent->helper_uid) != 0)
+			_exit(EXIT_SUCCESS);
+		_exit(access(path, F_OK) != 0 && errno == EACCES);
+	}
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status == 0;
+}
+
+static void warn_of_folders(const struct arguments *args)
+{
+	for (const struct agent_policy *agent = policy->agents; agent < policy->agents + policy->n_agents;
+	     agent++)
+		if (!can_look(args->file, agent))
+			(void)fprintf(
+				stderr,
+				"%s:%u: warning: helper_uid %u cannot search the directories of this "
+				"file, so no helper of this agent starts. Next: chmod o+x for each of them\n",
+				args->file, agent->line, agent->helper_uid);
+}
+
 static int apply(const struct arguments *args)
 {
 	struct error err = {.msg = ""};
@@ -406,6 +436,7 @@ static int apply(const struct arguments *args)
 	warn_of_audit(args);
 	if (!is_helpers_file(args->file))
 		return print_counts(args, "compiled");
+	warn_of_folders(args);
 	if (print_counts(args, "applied") != 0 || args->is_json)
 		return EXIT_SUCCESS;
 	return puts("The next mount helper that starts uses it. One that runs ends at its next request; now: "

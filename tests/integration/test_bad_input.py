@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 
@@ -243,6 +244,14 @@ class TestBadInput(WorldTest):
         self.with_helper_broken(lambda: append("x", applied), restore,
                                 r"policy-format: .*mounthelper\.policy\.applied: .*damaged", "holdfast policy apply")
         self.with_helper_broken(lambda: os.unlink(applied), restore, r"mounthelper\.policy\.applied", "holdfast policy apply")
+
+    def test_a_policy_in_a_folder_that_the_helper_cannot_search(self):
+        folder = f"{PREFIX}/etc/holdfast"
+        before = stat.S_IMODE(os.stat(folder).st_mode)
+        self.addCleanup(os.chmod, folder, before)
+        for mode, warned in ((before, False), (0o700, True)):
+            os.chmod(folder, mode)
+            self.assertEqual("warning: helper_uid " in self.world.holdfast("policy", "apply").stderr, warned)
 
     def agent_status(self):
         return self.world.holdfast("agent", "status", "--socket", self.node.socket).stdout
