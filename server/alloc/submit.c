@@ -96,7 +96,8 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	if (!alloc_plugins_eq(known, wanted) || !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
 	    known->stop_timeout_ms != wanted->stop_timeout_ms ||
 	    known->mount_timeout_ms != wanted->mount_timeout_ms ||
-	    known->network.mode != wanted->network.mode || !message_list_eq(known->tasks, wanted->tasks))
+	    known->network.mode != wanted->network.mode || !message_list_eq(known->tasks, wanted->tasks) ||
+	    !message_list_eq(known->constraints, wanted->constraints))
 		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))

@@ -462,16 +462,23 @@ static enum status check_create(struct server *server, const struct volume_entry
 	return volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
 }
 
+/* What the repeat of a call adds to the record is its secrets, which its parameters decide upon. */
 static enum status check_same(const Holdfast__V1__Snapshot *known, const struct volume *volume,
-			      struct error *err)
+			      const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
 {
-	if (is_of_volume(known, volume))
-		return STATUS_OK;
-	return error_set(
-		err, STATUS_ALREADY_EXISTS, 0,
-		"name: namespace %s has a snapshot %s of another volume of plugin %s already (or of one that "
-		"had this id before); take another name",
-		known->namespace_, known->name, known->plugin_id);
+	if (!is_of_volume(known, volume))
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"name: namespace %s has a snapshot %s of another volume of plugin %s already (or of "
+			"one that had this id before); take another name",
+			known->namespace_, known->name, known->plugin_id);
+	if (!message_text_maps_eq(VOLUME_MAP(known->parameters), known->n_parameters,
+				  VOLUME_MAP(request->parameters), request->n_parameters))
+		return error_set(err, STATUS_ALREADY_EXISTS, 0,
+				 "parameters: snapshot %s was begun with others; repeat those, or take "
+				 "another name",
+				 known->name);
+	return STATUS_OK;
 }
 
 /* The record as it is, or a new one. */
@@ -485,7 +492,7 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 
 	snapshots_key(volume->plugin_id, volume->namespace, request->name, key);
 	known = records_get(&server->state.records, key);
-	TRY(known ? check_same(known, volume, err)
+	TRY(known ? check_same(known, volume, request, err)
 		  : namespaces_check_room(&server->state.namespaces, volume->namespace, scheduled_ms == 0,
 					  err));
 	if (known && scheduled_ms != 0 && known->scheduled_ms == 0)
@@ -508,8 +515,7 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	return STATUS_OK;
 }
 
-/* A parameter, of this call or of the one that began the record, may name a server, to which the plugin sends
- * what the secrets open. */
+/* A parameter may name a server, to which the plugin sends what the secrets open. */
 static enum status check_parameters(struct server *server, const struct snapshotting *work, bool has_given,
 				    struct error *err)
 {
@@ -521,8 +527,7 @@ static enum status check_parameters(struct server *server, const struct snapshot
 	return error_set(
 		err, STATUS_INVALID_ARGUMENT, 0,
 		"parameters: the stored secrets of volume %s go with no parameters of a request: give "
-		"the secrets, too, or omit the parameters and, if the snapshot was begun with some, take "
-		"another name",
+		"the secrets, too, or omit the parameters",
 		parts->volume.id);
 }
 

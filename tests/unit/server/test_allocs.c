@@ -111,6 +111,9 @@ CLUSTER_TEST(a_dry_run_reports_where_and_changes_nothing)
 
 CLUSTER_TEST(the_same_submission_again_is_the_same_allocation)
 {
+	Holdfast__V1__Constraint constraint = V1(constraint, .attribute = (char *)"node.unique.name",
+						 .value = (char *)"n1"),
+				 *list[] = {&constraint};
 	struct submission s;
 	char node[NODE_ID_MAX + 1];
 
@@ -127,6 +130,10 @@ CLUSTER_TEST(the_same_submission_again_is_the_same_allocation)
 	assert_int_equal(run(f, &s, node, NULL), STATUS_ALREADY_EXISTS);
 	make_submission(f, &s, ALLOC_1, "");
 	(void)str_copy(s.name, sizeof(s.name), "other");
+	assert_int_equal(run(f, &s, node, NULL), STATUS_ALREADY_EXISTS);
+	make_submission(f, &s, ALLOC_1, "");
+	s.alloc.constraints = list;
+	s.alloc.n_constraints = 1;
 	assert_int_equal(run(f, &s, node, NULL), STATUS_ALREADY_EXISTS);
 }
 
