@@ -45,7 +45,8 @@ struct task_stream {
 	LIST_ENTRY(task_stream) all;
 	struct server *server;
 	enum kind kind;
-	uint64_t id; /* chance; by which its node takes it */
+	uint64_t id;	 /* chance; by which its node takes it: on no record */
+	uint64_t record; /* chance; links the records of a command and of its end */
 	char who[ACCESS_WHO_SIZE];
 	char node_id[NODE_ID_MAX + 1];
 	char alloc_id[UUID_TEXT_SIZE];
@@ -84,7 +85,7 @@ static void record_end(const struct task_stream *stream, const struct error *err
 				 : err			   ? err->msg
 							   : "its caller has gone");
 	(void)str_format(object, sizeof(object), "allocation %s, stream %" PRIx64, stream->alloc_id,
-			 stream->id);
+			 stream->record);
 	audit_own(stream->server, &change, "Allocations.ExecEnd", object, how);
 	(void)change_commit(stream->server, &change, NULL, NULL, NULL);
 }
@@ -177,7 +178,8 @@ static enum status new_stream(struct rpc_call *call, struct server *server, enum
 	TRY(check_caller(server, call, kind, err));
 	TRY(check_room(server, access_who(server, call, who), err));
 	stream = calloc(1, sizeof(*stream));
-	if (!stream || getrandom(&stream->id, sizeof(stream->id), 0) != sizeof(stream->id)) {
+	if (!stream || getrandom(&stream->id, sizeof(stream->id), 0) != sizeof(stream->id) ||
+	    getrandom(&stream->record, sizeof(stream->record), 0) != sizeof(stream->record)) {
 		free(stream);
 		return error_no_memory(err, "a stream to a task");
 	}
@@ -476,7 +478,7 @@ static enum status record_command(const struct task_stream *stream, struct chang
 	if (words.error != 0)
 		return error_no_memory(err, "the record of a command");
 	(void)str_format(object, sizeof(object), "allocation %s/%s, task %s, stream %" PRIx64,
-			 entry->alloc.namespace, entry->alloc.id, task->task, stream->id);
+			 entry->alloc.namespace, entry->alloc.id, task->task, stream->record);
 	audit_write(stream->server, change, stream->caller, kinds[KIND_EXEC].what, object, words.data);
 	return STATUS_OK;
 }

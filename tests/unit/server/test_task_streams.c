@@ -228,12 +228,15 @@ static void read_audit(struct fixture *f, const char *what, char *ret, size_t si
 CLUSTER_TEST(a_command_and_its_end_are_on_record_and_its_bytes_are_not)
 {
 	struct end caller, node;
-	char said[1024];
+	char said[1024], id[24];
 
 	begin(f);
 	open_exec_of(f->operator.client, &caller, ALLOC_1, "web", "a b");
 	come(f, &f->n1, &node);
 	read_audit(f, "Allocations.Exec", said, sizeof(said)); /* before it can have begun */
+	/* who reads it with a stolen certificate does not take the stream before its node does */
+	(void)str_format(id, sizeof(id), "%" PRIx64, f->n1.stream_wanted->id);
+	assert_null(strstr(said, id));
 	assert_non_null(strstr(said, ALLOC_1));
 	assert_non_null(strstr(said, "task web"));
 	assert_non_null(strstr(said, "{\"argv\":[\"/bin/cat\",\"a b\"],\"user\":\"app\"}"));
