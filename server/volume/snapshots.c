@@ -462,7 +462,7 @@ static enum status check_create(struct server *server, const struct volume_entry
 	return volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_SNAPSHOT, err);
 }
 
-/* What the repeat of a call adds to the record is its secrets, which its parameters decide upon. */
+/* A repeat brings its own secrets, and the parameters of the record decide where they go. */
 static enum status check_same(const Holdfast__V1__Snapshot *known, const struct volume *volume,
 			      const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
 {
