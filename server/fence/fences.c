@@ -344,6 +344,21 @@ static enum status ask_controller(struct server *server, const Fence *fence, str
 
 /* --- the next fencer or controller --- */
 
+static bool is_connected_in(const struct node_entry *node, const char *boot_id)
+{
+	return node->session && str_eq(node->session->boot_id, boot_id);
+}
+
+/* Is the node connected again? A fence that was not asked for a connected node must not begin then. */
+static bool hits_present(const struct node_entry *node, const Fence *fence)
+{
+	return node && !fence->alive && is_connected_in(node, fence->boot_id);
+}
+
+static const char back[] =
+	"the node is connected again, and nothing was touched; if it must be fenced although "
+	"it is alive: holdfast node fence --alive";
+
 /* The same fence, for @next. The answer of the one before stays as the error. */
 static enum status try_other(struct server *server, const Fence *fence, const char *next,
 			     const struct fence_order *order, const char *why, struct error *err)
@@ -378,7 +393,7 @@ static bool ask_other(struct server *server, const Fence *fence, enum fence_even
 	struct fence_order order;
 	enum fence_state state;
 
-	if (!fence_step(state_of(fence), FENCE_EVENT_NEXT, &state) || !node ||
+	if (!fence_step(state_of(fence), FENCE_EVENT_NEXT, &state) || !node || hits_present(node, fence) ||
 	    fence->n_tried + 1 >= FENCE_TRIES_MAX)
 		return false;
 	if (is_network(fence)) {
@@ -469,11 +484,6 @@ static enum status free_claims(struct server *server, const struct node_entry *n
 		++*ret_n;
 	}
 	return STATUS_OK;
-}
-
-static bool is_connected_in(const struct node_entry *node, const char *boot_id)
-{
-	return node->session && str_eq(node->session->boot_id, boot_id);
 }
 
 static const char heard[] =
@@ -747,7 +757,8 @@ static enum status take_network_step(struct server *server, const struct node_en
 	TRY(check_time(server, fence, err));
 	fence = find_fence(server, node_id, plugin_id);
 	if (state_of(fence) == FENCE_ASKED)
-		return ask_controller(server, fence, err);
+		return hits_present(node, fence) ? end_fence(server, fence, FENCE_EVENT_EXPIRED, back, err)
+						 : ask_controller(server, fence, err);
 	if (state_of(fence) == FENCE_SENT && network_can_ask(server, plugin_id, fence->fencer))
 		return network_begin(server->network, fence, fence->fencer, false, err);
 	if (state_of(fence) == FENCE_SENT) {
@@ -780,7 +791,8 @@ static enum status take_power_step(struct server *server, struct node_entry *nod
 	TRY(check_time(server, fence, err));
 	fence = find_fence(server, node_id, "");
 	if (state_of(fence) == FENCE_ASKED)
-		return order_off(server, node, fence, err);
+		return hits_present(node, fence) ? end_fence(server, fence, FENCE_EVENT_EXPIRED, back, err)
+						 : order_off(server, node, fence, err);
 	if (fence->doubted && is_connected_in(node, fence->boot_id))
 		return end_doubt(server, fence, err);
 	if (state_of(fence) != FENCE_OFF)

@@ -826,6 +826,26 @@ WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 	assert_false(is_fenced(f));
 }
 
+WORLD_TEST(a_fence_that_waits_for_a_controller_ends_when_its_node_is_connected_again)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__Fence asked;
+
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	start_again(w);
+	asked = *fence_of(f);
+	asked.state = HOLDFAST__V1__FENCE_STATE__FENCE_STATE_ASKED;
+	change_put_record(&change, PREFIX_FENCE "n1/" CSI_PLUGIN, &asked.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	wait_for(f, FENCE_REFUSED);
+	assert_non_null(strstr(fence_of(f)->error, "the node is connected again"));
+	assert_kept(f);
+}
+
 WORLD_TEST(the_controllers_have_a_limited_time_to_come_back)
 {
 	lose(f, &f->n1);

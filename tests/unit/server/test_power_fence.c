@@ -449,6 +449,30 @@ WORLD_TEST(a_server_that_starts_again_orders_a_fence_that_was_asked_for)
 	assert_int_equal(claim_of(w->f, ALLOC_1).evidence, EVIDENCE_POWER_FENCE);
 }
 
+WORLD_TEST(a_fence_that_waits_for_a_fencer_ends_when_its_node_is_connected_again)
+{
+	for (int alive = 0; alive < 2; alive++) { /* unless it was asked for although the node was alive */
+		Holdfast__V1__Fence fence =
+			V1(fence, .node_id = "n1", .boot_id = BOOT_1, .by = "operator/dev",
+			   .reason = "it does not answer", .alive = alive == 1);
+
+		if (w->f->n1.stream)
+			lose(w->f, &w->f->n1);
+		fence.create_time_ms = fence.modify_time_ms = clock_realtime_ms();
+		fence.not_after_ms = fence.create_time_ms + 60000;
+		put(w->f, PREFIX_FENCE "n1", &fence.base);
+		start_again(w);
+		fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+		settle(w->f);
+		assert_true(is_in(w->f, alive ? FENCE_ASKED : FENCE_REFUSED));
+		fake_fencer_connect(&w->f1, "");
+		settle(w->f);
+		assert_int_equal(w->f1.n, alive);
+		assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
+		disconnect_fencer(w, &w->f1);
+	}
+}
+
 /* A proof of the time before this server began to lead, in the state in which a former one has left it. */
 static void leave_proof(struct world *w)
 {
@@ -846,6 +870,23 @@ WORLD_TEST(the_next_fencer_that_is_bound_to_the_node_is_asked_when_one_refuses_o
 	fake_fencer_prove(&w->f2, &w->f2.orders[0]);
 	wait_for(w->f, FENCE_RECORDED);
 	assert_int_equal(w->f1.n, 1);
+}
+
+WORLD_TEST(no_other_fencer_is_asked_for_a_node_that_is_connected_again)
+{
+	bind(w, "f1", "n1");
+	bind(w, "f2", "n1");
+	lose(w->f, &w->f->n1);
+	fake_fencer_connect(&w->f1, "");
+	fake_fencer_connect(&w->f2, "");
+	must_fence(w->f, false);
+	UNTIL(w->f, w->f1.n == 1);
+	fake_node_connect(&w->f->n1, "n1", BOOT_1, NULL, 0);
+	settle(w->f);
+	fail_first(w, HOLDFAST__V1__FENCE_OUTCOME__FENCE_OUTCOME_FAILED, false);
+	wait_for(w->f, FENCE_FAILED);
+	assert_int_equal(w->f2.n, 0);
+	assert_int_equal(state_of(w->f, ALLOC_1), CLAIM_TAKEN);
 }
 
 /* The first one may have switched it off: "refused" would say that nothing was touched. */
