@@ -85,7 +85,7 @@ void node_end_boot(struct node *node, int64_t now_ms)
 static bool is_boot_of(const struct past_boot *boot, const char *boot_id, const char *machine)
 {
 	return str_eq(boot->id, boot_id) && boot->machine[0] != '\0' && machine[0] != '\0' &&
-	       !node_machine_differs(boot->machine, machine);
+	       node_machine_shows(boot->machine, machine);
 }
 
 void node_replace_machine(struct node *node, const char *machine, int64_t now_ms)
@@ -134,6 +134,11 @@ bool node_machine_differs(const char *a, const char *b)
 	a += MACHINE_PART;
 	b += MACHINE_PART;
 	return a[0] != '\0' && b[0] != '\0' && !str_eq(a, b);
+}
+
+bool node_machine_shows(const char *known, const char *shown)
+{
+	return strlen(shown) >= strlen(known) && !node_machine_differs(known, shown);
 }
 
 bool node_machine_was_refused(const struct node *node, const char *machine)

@@ -218,6 +218,9 @@ bool node_machine_is_valid(const char *machine);
 /** Are these two machines? A part that one of the two lacks is not compared. */
 bool node_machine_differs(const char *a, const char *b);
 
+/** Does @shown have each part of the machine that is @known, and is the same? */
+bool node_machine_shows(const char *known, const char *shown);
+
 /** Is @machine among those that were refused under the node's name? */
 bool node_machine_was_refused(const struct node *node, const char *machine);
 

@@ -593,7 +593,7 @@ static bool has_returned(const struct node_entry *node, const Fence *fence)
 {
 	return node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, fence->boot_id) &&
 	       node_past_boot(&node->node, node->node.boot_id) == 0 && /* else it is another machine's */
-	       (fence->machine[0] == '\0' || !node_machine_differs(fence->machine, node->node.machine));
+	       node_machine_shows(fence->machine, node->node.machine);
 }
 
 /* Returns NULL when memory is short. */
@@ -665,7 +665,7 @@ static enum status doubt(struct server *server, const struct node_entry *node, c
 
 	if (!node || node->node.boot_id[0] == '\0' || node->is_unreported ||
 	    node_past_boot(&node->node, node->node.boot_id) != 0 ||
-	    node_machine_differs(fence->machine, node->node.machine))
+	    !node_machine_shows(fence->machine, node->node.machine))
 		return STATUS_OK; /* its machine has not reported yet, or a person lets it in */
 	if (fence_is_in_force(state_of(fence)) &&
 	    (!str_eq(node->node.boot_id, fence->boot_id) || state_of(fence) == FENCE_OFF)) {

@@ -713,32 +713,40 @@ static enum status check_shows_machine(struct session *session, const struct nod
 	return err->status;
 }
 
+static void refuse_machine(const struct node *node, const char *machine, struct error *err)
+{
+	if (node_machine_differs(node->machine, machine))
+		(void)error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"this is another machine than the one that is known as node %s: a clone of its disk, "
+			"a second machine with its certificate, or new hardware. Nothing that the first one "
+			"holds is freed. A clone gets a name, a certificate and a machine-id of its own; if "
+			"this machine is the node from now on: holdfast node identify %s %s --reason TEXT",
+			node->id, node->id, machine);
+	else
+		(void)error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s has always shown the UUID of its hardware, and does not now: its agent must "
+			"be able to read it (LoadCredential=holdfast.hardware: in its unit). Nothing that it "
+			"holds is freed. If this machine is the node and its hardware has no UUID now: "
+			"holdfast node identify %s %s --reason TEXT",
+			node->id, node->id, machine);
+}
+
 /* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
- * or its certificate on two machines. */
+ * or its certificate on two machines. The machine-id is in each record of the journal: a thief of the
+ * certificate who knows it does not know the hardware. */
 static enum status check_machine(struct session *session, const struct node_entry *entry,
 				 const Holdfast__V1__SessionHello *hello, struct error *err)
 {
 	const struct node *node = &entry->node;
 
-	if (!node_machine_differs(node->machine, hello->machine))
+	if (node_machine_shows(node->machine, hello->machine))
 		return STATUS_OK;
-	(void)error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"this is another machine than the one that is known as node %s: a clone of its disk, a "
-		"second machine with its certificate, or new hardware. Nothing that the first one holds "
-		"is freed. A clone gets a name, a certificate and a machine-id of its own; if this "
-		"machine is the node from now on: holdfast node identify %s %s --reason TEXT",
-		node->id, node->id, hello->machine);
+	refuse_machine(node, hello->machine, err);
 	note_lost_machine(session, hello->machine);
 	note_other_machine(session, hello->machine, err);
 	return err->status;
-}
-
-/* Stores the machine id, but never replaces it by a shorter one. */
-static void apply_machine(const Holdfast__V1__SessionHello *hello, struct node *node)
-{
-	if (strlen(hello->machine) >= strlen(node->machine))
-		str_copy_text(node->machine, sizeof(node->machine), hello->machine);
 }
 
 /* Logs once when it goes wrong: the node sends hello often. */
@@ -783,7 +791,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	fingerprint_take_keys(session->server, &fingerprint_of(hello)->ticket_keys, ret);
 	fingerprint_take_disk(fingerprint_of(hello), ret);
 	apply_clock(hello, ret);
-	apply_machine(hello, ret);
+	str_copy_text(ret->machine, sizeof(ret->machine), hello->machine); /* never a shorter one */
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
 	if (ret->create_time_ms == 0)
 		ret->create_time_ms = ret->modify_time_ms;

@@ -31,7 +31,7 @@ static struct record_entry *next_of(struct server *server, const struct node *no
 		const Holdfast__V1__ReplacedMachine *replaced = (const void *)entry->record.message;
 
 		if (str_eq(replaced->node_id, node->id) &&
-		    !node_machine_differs(replaced->machine, node->machine))
+		    node_machine_shows(replaced->machine, node->machine))
 			return entry;
 	}
 	return NULL;

@@ -210,6 +210,7 @@ TEST_FIXTURE(a_refusal_looks_at_few_of_the_nodes_that_did_not_report, setup, tea
 
 #define MACHINE_1 "11111111111111111111111111111111"
 #define MACHINE_2 "22222222222222222222222222222222"
+#define HARDWARE "+33333333333333333333333333333333"
 #define BOOT_3 "b0010000-0000-4000-8000-000000000003"
 
 static void come_as(struct fixture *f, const char *machine, const char *boot)
@@ -419,7 +420,7 @@ CLUSTER_TEST(a_replaced_machine_reports_also_with_a_longer_digest)
 	replace_unreported(f, &backup);
 	report_as(f, MACHINE_2, BOOT_2);
 	lose(f, &f->n1);
-	come_as(f, MACHINE_1 "+33333333333333333333333333333333", BOOT_1);
+	come_as(f, MACHINE_1 HARDWARE, BOOT_1);
 	assert_succeeds(identify(f, "n1", f->n1.machine, &err), err);
 	come_as(f, f->n1.machine, BOOT_3);
 	UNTIL(f, f->n1.reports_wanted == 1);
@@ -428,6 +429,27 @@ CLUSTER_TEST(a_replaced_machine_reports_also_with_a_longer_digest)
 	settle(f);
 	assert_succeeds(epoch_check(f->server, &db, &err), err);
 	assert_int_equal(replaced_count(f->server), 0);
+}
+
+CLUSTER_TEST(a_replaced_machine_has_not_reported_if_one_that_shows_less_has)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+	struct backup backup = {0};
+	struct error err;
+
+	f->n1.machine = MACHINE_1 HARDWARE;
+	take_volume(f);
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	come_as(f, MACHINE_1, BOOT_2);
+	assert_succeeds(identify(f, "n1", MACHINE_1, &err), err);
+	report_as(f, MACHINE_1, BOOT_2);
+	assert_error(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE, err, "which was node n1");
+	assert_int_equal(replaced_count(f->server), 1);
 }
 
 /* The second one has reported as n1 already. */

@@ -599,6 +599,7 @@ WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
 
 #define MACHINE_1 "11111111111111111111111111111111"
 #define MACHINE_2 "22222222222222222222222222222222"
+#define HARDWARE "+33333333333333333333333333333333"
 
 /* The first one may still run, and write. */
 WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
@@ -624,6 +625,30 @@ WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
 	assert_ok(f->server->check_not_fenced(f->server, state_node(&f->server->state, "n1"), CSI_PLUGIN,
 					      NULL));
 	wait_for(f, FENCE_LIFTED);
+}
+
+/* It may be a thief, whom an operator took for the first machine. */
+WORLD_TEST(the_boot_of_a_machine_that_shows_less_lifts_nothing)
+{
+	struct error err;
+
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1 HARDWARE;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	f->n1.machine = MACHINE_1;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_succeeds(identify(f, "n1", MACHINE_1, &err), err);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	settle(f);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.boot_id, BOOT_2);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+	put_older(f, FENCE_RECORDED);
+	settle(f);
+	assert_string_equal(fence_of(f)->boot_id, BOOT_1);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
 }
 
 /* The addresses are the first one's until the second one connects. */

@@ -638,9 +638,6 @@ CLUSTER_TEST(a_machine_is_pinned_by_the_first_hello_that_shows_one)
 	assert_string_equal(node_of(f, "n1")->node.machine, ID_1);
 	come_as(f, ID_1 HARDWARE_1, BOOT_1); /* it can read more than before */
 	assert_string_equal(node_of(f, "n1")->node.machine, ID_1 HARDWARE_1);
-	come_as(f, ID_1, BOOT_1);
-	assert_true(f->n1.welcomed);
-	assert_string_equal(node_of(f, "n1")->node.machine, ID_1 HARDWARE_1);
 	come_as(f, NULL, BOOT_2); /* would be taken for evidence */
 	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
 	come_as(f, "no digest", BOOT_1);
@@ -655,6 +652,42 @@ CLUSTER_TEST(a_hello_without_machine_is_refused_once_the_node_has_shown_one)
 	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
 	come_as(f, ID_1, BOOT_1);
 	assert_true(f->n1.welcomed);
+}
+
+/* The machine-id is in each record of the journal, the hardware is not. */
+CLUSTER_TEST(a_hello_without_the_hardware_is_refused_once_the_node_has_shown_it)
+{
+	f->n1.machine = ID_1 HARDWARE_1;
+	take_volume(f);
+	come_as(f, ID_1, BOOT_1);
+	expect_refused_as_another(f);
+	assert_non_null(strstr(f->n1.closed_message, "LoadCredential=holdfast.hardware:"));
+	come_as(f, ID_1, BOOT_2);
+	expect_refused_as_another(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_string_equal(node_of(f, "n1")->node.other_machine, ID_1);
+	come_as(f, ID_1 HARDWARE_1, BOOT_1);
+	assert_true(f->n1.welcomed);
+}
+
+/* Its firmware has no UUID since a repair, or it is a thief: the operator decides, and attests. */
+CLUSTER_TEST(a_node_is_identified_without_its_hardware_and_frees_nothing)
+{
+	struct error err;
+
+	f->n1.machine = ID_1 HARDWARE_1;
+	take_volume(f);
+	come_as(f, ID_1, BOOT_2);
+	expect_refused_as_another(f);
+	assert_succeeds(identify(f, "n1", ID_1, &err), err);
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_1);
+	come_as(f, ID_1, BOOT_1);
+	assert_non_null(strstr(f->n1.closed_message, "must be rebooted"));
+	come_as(f, ID_1, BOOT_2);
+	assert_true(f->n1.welcomed);
+	assert_true(state_of(f, ALLOC_1) < CLAIM_NODE_DETACHED && claim_of(f, ALLOC_1).other_machine);
+	assert_succeeds(attest(f, "n1", "db", "it is the same", 0, false, NULL, &err), err);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
 /* Each connection of a node would otherwise be a change or two that no limit counts. */
@@ -936,6 +969,9 @@ TEST(only_a_boot_that_a_replacement_ended_goes_on)
 	assert_false(node_was_in_boot(&node, BOOT_3));
 	(void)str_copy(node.machine, sizeof(node.machine), ID_1 HARDWARE_1); /* it shows more than then */
 	assert_true(node_was_in_boot(&node, BOOT_2));
+	(void)str_copy(node.past_boots[1].machine, sizeof(node.machine), ID_1 HARDWARE_1);
+	(void)str_copy(node.machine, sizeof(node.machine), ID_1); /* and less */
+	assert_false(node_was_in_boot(&node, BOOT_2));
 }
 
 /* Neither by boots that push that one out of the list, nor by a report that it provokes. */
