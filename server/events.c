@@ -6,6 +6,7 @@
 #include "access/access.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "node/nodes.h"
 #include "rpc/timer.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -177,8 +178,15 @@ static void set_indexes(ProtobufCMessage *message, uint64_t index)
 		memcpy((char *)message + field->offset, &index, sizeof(index));
 }
 
+static void free_payload(ProtobufCMessage *payload)
+{
+	if (payload)
+		protobuf_c_message_free_unpacked(payload, NULL);
+}
+
 /* Makes the message of the event in @ret; the caller owns the payload. */
-static ProtobufCMessage *describe(const struct event *event, Holdfast__V1__WatchEvent *ret)
+static ProtobufCMessage *describe(struct server *server, const struct event *event,
+				  Holdfast__V1__WatchEvent *ret)
 {
 	static const ProtobufCMessageDescriptor *const payloads[TOPIC_N] = {
 		[TOPIC_VOLUME] = &holdfast__v1__volume__descriptor,
@@ -199,6 +207,10 @@ static ProtobufCMessage *describe(const struct event *event, Holdfast__V1__Watch
 		payload = protobuf_c_message_unpack(descriptor, NULL, event->len, event->bytes);
 	if (!payload)
 		return NULL;
+	if (event->topic == TOPIC_NODE && !nodes_hide_machines(server, (Holdfast__V1__Node *)payload)) {
+		free_payload(payload);
+		return NULL;
+	}
 	set_indexes(payload, event->index);
 	if (event->topic == TOPIC_VOLUME)
 		ret->volume = (Holdfast__V1__Volume *)payload;
@@ -211,12 +223,6 @@ static ProtobufCMessage *describe(const struct event *event, Holdfast__V1__Watch
 	else
 		ret->allocation = (Holdfast__V1__Allocation *)payload;
 	return payload;
-}
-
-static void free_payload(ProtobufCMessage *payload)
-{
-	if (payload)
-		protobuf_c_message_free_unpacked(payload, NULL);
 }
 
 static void send_event(struct watcher *watcher, const Holdfast__V1__WatchEvent *message)
@@ -242,7 +248,7 @@ static void send_one(struct watcher *watcher, const struct event *event)
 
 	if (!wants(watcher, event) || !may_read(watcher, event))
 		return;
-	payload = describe(event, &message);
+	payload = describe(watcher->events->server, event, &message);
 	send_event(watcher, &message);
 	free_payload(payload);
 }
@@ -306,7 +312,7 @@ static void send_to_all(struct events *events, const struct event *event)
 		if (!wants(watcher, event) || !may_read(watcher, event))
 			continue;
 		if (!is_described)
-			payload = describe(event, &message);
+			payload = describe(events->server, event, &message);
 		is_described = true;
 		send_event(watcher, &message);
 	}

@@ -20,6 +20,7 @@
 #include "log/log.h"
 #include "model/pb.h"
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "recovery/replaced.h"
 #include "rpc/server.h"
 #include "state/change.h"
@@ -323,6 +324,14 @@ static void answer_free(struct answer *answer)
 }
 DEFINE_CLEANUP(struct answer, answer_free)
 
+static bool hide_machines(struct server *server, attestation *shown)
+{
+	for (size_t i = 0; i < shown->n_machines; i++)
+		if (!machine_code_show(server, shown->node_id, &shown->machines[i]))
+			return false;
+	return true;
+}
+
 static void on_answer(struct server *server, void *userdata)
 {
 	cleanup(answer_freep) struct answer *answer = userdata;
@@ -338,7 +347,10 @@ static void on_answer(struct server *server, void *userdata)
 		if (claim)
 			response->claims[response->n_claims++] = claim;
 	}
-	rpc_call_reply(answer->call, &response->base);
+	if (hide_machines(server, response->attestation))
+		rpc_call_reply(answer->call, &response->base);
+	else
+		answer_error(answer->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 /* Refuses an attestation that changes nothing: it names another node or volume, or comes too early; and one

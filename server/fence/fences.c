@@ -22,6 +22,7 @@
 #include "model/fence.h"
 #include "model/fence_order.h"
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "node/session.h"
 #include "plugin/fence_clients.h"
 #include "rpc/wakeup.h"
@@ -1260,9 +1261,15 @@ static void on_asked(struct server *server, void *userdata)
 {
 	cleanup_free struct asked *asked = userdata;
 	Holdfast__V1__FenceNodeResponse response = HOLDFAST__V1__FENCE_NODE_RESPONSE__INIT;
+	const Fence *fence = find_fence(server, asked->node_id, asked->plugin_id);
+	char code[NODE_MACHINE_MAX + 1];
+	Fence shown;
 
-	response.fence =
-		(Fence *)(uintptr_t)find_fence(server, asked->node_id, asked->plugin_id); /* only read */
+	if (fence) {
+		shown = *fence;
+		shown.machine = (char *)(uintptr_t)machine_code(server, fence->node_id, fence->machine, code);
+		response.fence = &shown;
+	}
 	answer_durable(server, asked->call, message_copy(&response.base));
 }
 
@@ -1517,7 +1524,7 @@ static void describe_stay(struct server *server, const Fence *fence, char ret[st
 
 /* The texts of a fence that are not the record's. */
 struct fence_texts {
-	char why[TEXT_SIZE], reason[TEXT_SIZE];
+	char why[TEXT_SIZE], reason[TEXT_SIZE], machine[NODE_MACHINE_MAX + 1];
 };
 
 /* The server's own reason names a volume and its holder: for those who may see all of them. "away for 30s" is
@@ -1542,6 +1549,8 @@ static Fence show_fence(struct server *server, const struct rpc_call *call, cons
 	if (texts->why[0] != '\0')
 		shown.error = texts->why;
 	hide_holder(server, call, &shown, texts->reason);
+	shown.machine =
+		(char *)(uintptr_t)machine_code(server, fence->node_id, fence->machine, texts->machine);
 	return shown;
 }
 

@@ -18,6 +18,7 @@
 #include "model/filter.h"
 #include "model/pb.h"
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "node/session.h"
 #include "node/trails.h"
 #include "plugin/fence_clients.h"
@@ -94,6 +95,15 @@ static bool add_plugins(struct server *server, const struct node_entry *entry, s
 	return true;
 }
 
+bool nodes_hide_machines(struct server *server, Holdfast__V1__Node *view)
+{
+	for (size_t i = 0; i < view->n_past_boots; i++)
+		if (!machine_code_show(server, view->id, &view->past_boots[i]->machine))
+			return false;
+	return machine_code_show(server, view->id, &view->machine) &&
+	       machine_code_show(server, view->id, &view->other_machine);
+}
+
 Holdfast__V1__Node *nodes_view(struct server *server, const struct node_entry *node,
 			       struct nodes_sight *sight)
 {
@@ -105,7 +115,7 @@ Holdfast__V1__Node *nodes_view(struct server *server, const struct node_entry *n
 	view->disconnected_ms = nodes_disconnected_ms(server, node);
 	view->live_claims = node->n_live;
 	view->certificate_expires_at_ms = node->session ? node->certificate_expires_ms : 0;
-	if (add_plugins(server, node, sight, view))
+	if (nodes_hide_machines(server, view) && add_plugins(server, node, sight, view))
 		return view;
 	holdfast__v1__node__free_unpacked(view, NULL);
 	return NULL;
@@ -567,20 +577,30 @@ static void on_identified(struct server *server, void *userdata)
 	protobuf_c_message_free_unpacked((ProtobufCMessage *)response, NULL);
 }
 
-static enum status check_identify(struct server *server, const struct node_entry *entry,
-				  const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
+/* Which machine has the code that an operator names? */
+static enum status find_machine(struct server *server, const struct node *node, const char *code,
+				char ret[static NODE_MACHINE_MAX + 1], struct error *err)
+{
+	char own[NODE_MACHINE_MAX + 1], others[NODE_REFUSED_SIZE];
+
+	if (machine_code_find(server, node->id, node->machine, code, ret) ||
+	    machine_code_find(server, node->id, node->other_machine, code, ret))
+		return STATUS_OK;
+	(void)machine_code_list(server, node->id, node->other_machine, others);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "machine: node %s has shown itself as machine %s%s%s, and lately as no other; "
+			 "holdfast node status %s shows them",
+			 node->id,
+			 node->machine[0] ? machine_code(server, node->id, node->machine, own) : "(none)",
+			 others[0] ? " and, refused, " : "", others, node->id);
+}
+
+static enum status check_identify(struct server *server, const struct node_entry *entry, const char *machine,
+				  struct error *err)
 {
 	const struct node *node = &entry->node;
 
-	if (request->machine[0] == '\0' ||
-	    (!str_eq(request->machine, node->machine) && !node_machine_was_refused(node, request->machine)))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"machine: node %s has shown itself as machine %s%s%s, and lately as no other; "
-			"holdfast node status %s shows them",
-			node->id, node->machine[0] ? node->machine : "(none)",
-			node->other_machine[0] ? " and, refused, " : "", node->other_machine, node->id);
-	if (str_eq(request->machine, node->machine))
+	if (str_eq(machine, node->machine))
 		return STATUS_OK;
 	if (entry->session)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -638,23 +658,24 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
-	char detail[EVIDENCE_DETAIL_MAX + 1];
+	char machine[NODE_MACHINE_MAX + 1], detail[EVIDENCE_DETAIL_MAX + 1];
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
 
 	TRY(nodes_find(server, request->id, &entry, err));
 	TRY(attest_detail(server, call, "reason", request->reason, detail, err));
-	TRY(check_identify(server, entry, request, err));
+	TRY(find_machine(server, &entry->node, request->machine, machine, err));
+	TRY(check_identify(server, entry, machine, err));
 	if (!node)
 		return error_no_memory(err, "a node");
 	*node = entry->node;
 	node->modify_time_ms = clock_realtime_ms();
-	if (!str_eq(node->machine, request->machine)) {
+	if (!str_eq(node->machine, machine)) {
 		TRY(keep_claims(server, &change, entry, node->modify_time_ms, err));
 		if (entry->is_unreported)
 			replaced_add(&change, node->id, node->machine);
-		history_count_machine(server, &change, node, request->machine);
-		node_replace_machine(node, request->machine, node->modify_time_ms);
+		history_count_machine(server, &change, node, machine);
+		node_replace_machine(node, machine, node->modify_time_ms);
 		if (replaced_is_due(server, node)) {
 			node->reported_epoch = 0; /* the report was another machine's */
 			node->report_wanted = true;
@@ -664,7 +685,7 @@ static enum status handle_identify(struct server *server, struct rpc_call *call,
 	node->other_machine_ms = 0;
 	node->other_machines = 0;
 	change_put_node(&change, node);
-	(void)str_format(object, sizeof(object), "node %s, machine %s", node->id, node->machine);
+	(void)str_format(object, sizeof(object), "node %s, machine %s", node->id, request->machine);
 	audit_write(server, &change, call, "Nodes.Identify", object, request->reason);
 	TRY(change_commit(server, &change, NULL, NULL,
 			  err)); /* until then a boot of the former machine counts */

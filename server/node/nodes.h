@@ -30,6 +30,9 @@ struct nodes_sight {
 void nodes_sight_init(struct server *server, const struct rpc_call *call, struct nodes_sight *ret);
 bool nodes_sees_claim(struct nodes_sight *sight, const char *namespace);
 
+/** Replaces the machines in @view, on the heap, by their codes. False when memory is short. */
+bool nodes_hide_machines(struct server *server, Holdfast__V1__Node *view);
+
 /** As it is shown. Owned by the caller; NULL when memory is short. */
 Holdfast__V1__Node *nodes_view(struct server *server, const struct node_entry *node,
 			       struct nodes_sight *sight);

@@ -23,6 +23,7 @@
 #include "node/down.h"
 #include "node/drain.h"
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "node/session.h"
 #include "node/trails.h"
 #include "plugin/controller.h"
@@ -682,17 +683,17 @@ static void note_other_machine(struct session *session, const char *machine, con
 static void note_lost_machine(struct session *session, const char *machine)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char what[SESSION_DOUBT_SIZE];
+	char what[SESSION_DOUBT_SIZE], code[NODE_MACHINE_MAX + 1];
 	struct error err;
 
 	if (!history_note_refused(session, machine, &change))
 		return;
 	(void)str_format(what, sizeof(what), "machine %s, which is refused, was the node in the lost time",
-			 machine);
+			 machine_code(session->server, session->node_id, machine, code));
 	audit_node_event(session->server, &change, NODE_EVENT_DOUBT, session->node_id, what);
 	log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
 		"%s. Nothing is granted before it has reported: holdfast node identify %s %s", what,
-		session->node_id, machine);
+		session->node_id, code);
 	if (session_commit(session, &change, SESSION_NOTHING, "", &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .op = "epoch", .err = &err},
 			"cannot store that this machine is waited for; its next hello repeats it");
@@ -713,8 +714,13 @@ static enum status check_shows_machine(struct session *session, const struct nod
 	return err->status;
 }
 
-static void refuse_machine(const struct node *node, const char *machine, struct error *err)
+/* Its agent's journal has the code by which an operator names it. */
+static void refuse_machine(struct server *server, const struct node *node, const char *machine,
+			   struct error *err)
 {
+	char code[NODE_MACHINE_MAX + 1];
+
+	(void)machine_code(server, node->id, machine, code);
 	if (node_machine_differs(node->machine, machine))
 		(void)error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -722,7 +728,7 @@ static void refuse_machine(const struct node *node, const char *machine, struct 
 			"a second machine with its certificate, or new hardware. Nothing that the first one "
 			"holds is freed. A clone gets a name, a certificate and a machine-id of its own; if "
 			"this machine is the node from now on: holdfast node identify %s %s --reason TEXT",
-			node->id, node->id, machine);
+			node->id, node->id, code);
 	else
 		(void)error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -730,7 +736,7 @@ static void refuse_machine(const struct node *node, const char *machine, struct 
 			"be able to read it (LoadCredential=holdfast.hardware: in its unit). Nothing that it "
 			"holds is freed. If this machine is the node and its hardware has no UUID now: "
 			"holdfast node identify %s %s --reason TEXT",
-			node->id, node->id, machine);
+			node->id, node->id, code);
 }
 
 /* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
@@ -743,7 +749,7 @@ static enum status check_machine(struct session *session, const struct node_entr
 
 	if (node_machine_shows(node->machine, hello->machine))
 		return STATUS_OK;
-	refuse_machine(node, hello->machine, err);
+	refuse_machine(session->server, node, hello->machine, err);
 	note_lost_machine(session, hello->machine);
 	note_other_machine(session, hello->machine, err);
 	return err->status;

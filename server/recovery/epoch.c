@@ -23,6 +23,7 @@
 #include "model/message.h"
 #include "model/pb.h"
 #include "model/task.h"
+#include "node/machine_code.h"
 #include "node/session.h"
 #include "plugin/args.h"
 #include "recovery/history.h"
@@ -112,6 +113,7 @@ static enum status check_replaced(struct server *server, const struct volume *vo
 				? find_unattested(server, replaced->node_id, replaced->machine, volume)
 				: volume;
 		struct wanted wanted = missing ? wanted_of(volume, missing) : (struct wanted){NULL};
+		char code[NODE_MACHINE_MAX + 1];
 
 		if (missing)
 			return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -122,9 +124,10 @@ static enum status check_replaced(struct server *server, const struct volume *vo
 					 "are: holdfast node purge --unknown --reason TEXT; else let it "
 					 "report: holdfast "
 					 "node identify %s %s --reason TEXT",
-					 volume->id, wanted.also, replaced->machine, replaced->node_id,
-					 replaced->node_id, wanted.namespace, wanted.id, replaced->node_id,
-					 replaced->machine);
+					 volume->id, wanted.also,
+					 machine_code(server, replaced->node_id, replaced->machine, code),
+					 replaced->node_id, replaced->node_id, wanted.namespace, wanted.id,
+					 replaced->node_id, code);
 	}
 	return check_missing(server, volume, err);
 }
@@ -173,7 +176,9 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 enum status epoch_check_all(struct server *server, const struct volume *volume, struct error *err)
 {
 	const struct node_entry *node = LIST_FIRST(&server->state.unreported);
-	const struct record_entry *replaced = replaced_next(server, NULL);
+	const struct record_entry *entry = replaced_next(server, NULL);
+	const Holdfast__V1__ReplacedMachine *replaced = entry ? (const void *)entry->record.message : NULL;
+	char code[NODE_MACHINE_MAX + 1];
 
 	if (node)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -188,7 +193,7 @@ enum status epoch_check_all(struct server *server, const struct volume *volume, 
 			"volume %s: machine %s, which was a node and did not report, may have, by "
 			"another name, what the provider makes by this one. If all such machines are "
 			"off: holdfast node purge --unknown --reason TEXT",
-			volume->id, replaced_machine(replaced));
+			volume->id, machine_code(server, replaced->node_id, replaced->machine, code));
 	return check_missing(server, volume, err);
 }
 

@@ -9,6 +9,7 @@
 #include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "node/machine_code.h"
 #include "node/session.h"
 #include "recovery/new_epoch.h"
 #include "recovery/replaced.h"
@@ -99,40 +100,6 @@ static const Holdfast__V1__Schema *schema_of(struct server *server)
 	return records_get(&server->state.records, KEY_SCHEMA);
 }
 
-enum { MACHINE_PART = 32, MACHINE_PARTS = 2 };
-
-/* The fields of a part's code; zero to the end of each text. */
-struct sealed {
-	char what[16];
-	char cluster[CONFIG_CLUSTER_SIZE];
-	char node[NODE_ID_MAX + 1];
-	char part[MACHINE_PART + 1];
-};
-
-/* Seals each part of @machine: the codes have the form of a machine, and differ as machines do. A thief who
- * reads a node's mark does not learn which machine to imitate. */
-static void seal_machine(struct server *server, const char *node, const char *machine,
-			 char ret[static NODE_MACHINE_MAX + 1])
-{
-	uint8_t code[TICKET_MAC_SIZE];
-	struct sealed sealed;
-
-	ret[0] = '\0';
-	for (int i = 0; i < MACHINE_PARTS && strlen(machine) >= MACHINE_PART; i++) {
-		memset(&sealed, 0, sizeof(sealed));
-		(void)str_copy(sealed.what, sizeof(sealed.what), "mark machine");
-		(void)str_copy(sealed.cluster, sizeof(sealed.cluster), server->config.cluster);
-		(void)str_copy(sealed.node, sizeof(sealed.node), node);
-		memcpy(sealed.part, machine, MACHINE_PART);
-		ticket_issuer_mac(server->issuer, &sealed, sizeof(sealed), code);
-		if (i > 0)
-			*ret++ = '+';
-		hex_encode(ret, code, MACHINE_PART / 2);
-		ret += MACHINE_PART;
-		machine += MACHINE_PART + (machine[MACHINE_PART] == '+');
-	}
-}
-
 void history_mark(struct server *server, const char *node, struct history_mark *ret)
 {
 	const struct node_entry *entry = state_node(&server->state, node);
@@ -142,7 +109,7 @@ void history_mark(struct server *server, const char *node, struct history_mark *
 	ret->pb.store_id = ret->store_id;
 	(void)str_copy(ret->node, sizeof(ret->node), node);
 	ret->pb.node = ret->node;
-	seal_machine(server, node, entry ? entry->node.machine : "", ret->machine);
+	(void)machine_code(server, node, entry ? entry->node.machine : "", ret->machine);
 	ret->pb.machine = ret->machine;
 	ret->pb.epoch = state_epoch(&server->state);
 	ret->pb.index = kv_revision(server->kv);
@@ -374,10 +341,10 @@ static bool is_of_lost_time(const Holdfast__V1__Epoch *epoch, const Holdfast__V1
 /* Was the proven @mark shown to @machine? It is not known of a machine that shows nothing of itself. */
 static bool is_of_machine(struct server *server, const Holdfast__V1__Mark *mark, const char *machine)
 {
-	char sealed[NODE_MACHINE_MAX + 1];
+	char code[NODE_MACHINE_MAX + 1];
 
-	seal_machine(server, mark->node, machine, sealed);
-	return mark->machine[0] != '\0' && sealed[0] != '\0' && !node_machine_differs(mark->machine, sealed);
+	return mark->machine[0] != '\0' && machine_code(server, mark->node, machine, code)[0] != '\0' &&
+	       !node_machine_differs(mark->machine, code);
 }
 
 /* Was @mark shown to the session's machine in the time that the store has forgotten? The mark of another node

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "node/machine_code.h"
 
 #include <holdfast/v1/fences.pb-c.h>
 
@@ -70,8 +71,10 @@ enum status identify(struct fixture *f, const char *node, const char *machine, s
 {
 	ProtobufCMessage *response = NULL;
 	enum status status = STATUS_OK;
-	Holdfast__V1__IdentifyNodeRequest request = V1(identify_node_request, .id = TEXT(node),
-						       .machine = TEXT(machine), .reason = "new mainboard");
+	char code[NODE_MACHINE_MAX + 1];
+	Holdfast__V1__IdentifyNodeRequest request =
+		V1(identify_node_request, .id = TEXT(node), .reason = "new mainboard",
+		   .machine = TEXT(machine_code(f->server, node, machine, code)));
 
 	TRY(call(&f->operator, NODES, "Identify", &request.base, &response, err));
 	expect_held_by_former(f, node, (Holdfast__V1__IdentifyNodeResponse *)response);

@@ -170,6 +170,8 @@ enum status caller_call(struct caller_client *caller, const char *method, const 
 	message = read_request(descriptor, request);
 	status = rpc_client_call_sync(caller->client, service, descriptor->name, message, TIMEOUT_US,
 				      &response, err);
+	if (response)
+		expect_no_machine(response);
 	if (response && ret_json)
 		*ret_json = take_answer(response);
 	if (response)

@@ -179,6 +179,8 @@ enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service
 	enum status status =
 		rpc_client_call_sync(as->client, service, method, request, TIMEOUT_US, &response, err);
 
+	if (response)
+		expect_no_machine(response);
 	if (ret)
 		*ret = response;
 	else if (response)

@@ -12,6 +12,11 @@
 
 #define TIMEOUT_US (30 * USEC_PER_SEC) /* a bound for busy machines; nothing waits for it */
 
+enum { HALF = 32, HALVES_MAX = 64 };
+
+static char halves[HALVES_MAX][HALF + 1];
+static size_t n_halves;
+
 static void copy_id(char *dst, const char *src)
 {
 	assert_int_equal(str_copy(dst, UUID_TEXT_SIZE, src), 0);
@@ -167,6 +172,8 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	node->closed = true;
 	node->closed_status = status;
 	(void)snprintf(node->closed_message, sizeof(node->closed_message), "%s", err ? err->msg : "");
+	for (size_t i = 0; i < n_halves; i++)
+		assert_null(strstr(node->closed_message, halves[i]));
 	node->stream = NULL;
 }
 
@@ -320,6 +327,35 @@ static void own_machine(const char *id, char ret[static NODE_MACHINE_MAX + 1])
 	(void)str_format(ret, NODE_MACHINE_MAX + 1, "%032" PRIx32, number);
 }
 
+static void note_machine(const char *machine)
+{
+	for (; strlen(machine) >= HALF; machine += HALF + (machine[HALF] == '+')) {
+		size_t i = 0;
+
+		while (i < n_halves && strncmp(halves[i], machine, HALF) != 0)
+			i++;
+		assert_true(i < HALVES_MAX);
+		(void)str_format(halves[i], HALF + 1, "%.*s", HALF, machine);
+		n_halves += i == n_halves;
+	}
+}
+
+void expect_no_machine(const ProtobufCMessage *answer)
+{
+	cleanup_free uint8_t *bytes = NULL;
+	size_t n;
+
+	if (n_halves == 0 || strstr(answer->descriptor->name, "Backup"))
+		return;
+	n = protobuf_c_message_get_packed_size(answer);
+	bytes = malloc(n + 1);
+	assert_non_null(bytes);
+	(void)protobuf_c_message_pack(answer, bytes);
+	for (size_t i = 0; i < n_halves; i++)
+		assert_msg(!memmem(bytes, n, halves[i], HALF), "%s shows the machine %s",
+			   answer->descriptor->name, halves[i]);
+}
+
 void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id,
 		     Holdfast__V1__AllocStatus **allocs, size_t n_allocs)
 {
@@ -342,6 +378,9 @@ void fake_node_greet(struct fake_node *node, const char *id, const char *boot_id
 	if (node->machine)
 		assert_int_equal(str_copy(machine, sizeof(machine), node->machine), 0);
 	hello.machine = machine;
+	if (!node->shows ||
+	    !str_eq(machine, node->shows->machine)) /* else it is a thief with the code of one */
+		note_machine(machine);
 	fingerprint.ticket_keys = node->ticket_keys;
 	hello.clock_ms = clock_realtime_ms() + node->clock_ahead_ms;
 	hello.node_id = node->id;

@@ -94,6 +94,10 @@ void fake_node_release(struct fake_node *node);
  */
 extern const bool fake_nodes_have_machines __attribute__((weak));
 
+/** Fails if the answer shows a machine, or a half of one, with which a node has said hello. Backups have all.
+ */
+void expect_no_machine(const ProtobufCMessage *answer);
+
 /** A copy of @mark; owned by the caller. */
 Holdfast__V1__Mark *mark_copy(const Holdfast__V1__Mark *mark);
 

@@ -13,6 +13,7 @@
 #include "claim/held_twice.h"
 #include "model/pb.h"
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
@@ -381,6 +382,7 @@ CLUSTER_TEST(a_machine_that_did_not_report_is_missing_after_another_one_became_t
 CLUSTER_TEST(a_replaced_machine_is_attested_by_volume)
 {
 	struct volume other = {.namespace = "default", .id = "other"};
+	char code[NODE_MACHINE_MAX + 1];
 	struct backup backup = {0};
 	struct claim claim;
 	struct error err;
@@ -393,7 +395,8 @@ CLUSTER_TEST(a_replaced_machine_is_attested_by_volume)
 	restart(f);
 	connect_node(&f->n2, "n2");
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
-	assert_error(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE, err, MACHINE_1);
+	assert_error(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE, err,
+		     machine_code(f->server, "n1", MACHINE_1, code));
 }
 
 CLUSTER_TEST(a_machine_in_the_place_of_another_gets_no_claim_before_it_has_reported)

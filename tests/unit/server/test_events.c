@@ -13,6 +13,7 @@
 #include "api/watch.h"
 #include "forward/forward.h"
 #include "lead/lead.h"
+#include "node/machine_code.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -28,7 +29,8 @@ struct listener {
 	size_t n;
 	char told[REPORTED_MAX]; /* "topic:key " of each event, "-" before deletions; the first ones */
 	size_t n_payloads;
-	char volume[64]; /* of the last payload */
+	char volume[64]; /* of the last payload, as the next one */
+	char machine[NODE_MACHINE_MAX + 1];
 	uint64_t job_version, modify_index;
 	bool is_closed;
 	enum status status;
@@ -41,6 +43,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	struct listener *l = userdata;
 	size_t at = strlen(l->told);
 
+	expect_no_machine(message);
 	assert_true(event->index >= l->last_index);
 	l->last_index = event->index;
 	if (!l->has_begun) {
@@ -53,6 +56,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	(void)str_format(l->told + at, sizeof(l->told) - at, "%s%s:%s ", event->deleted ? "-" : "",
 			 event->topic, str_eq(event->topic, "claim") ? "?" : event->key);
 	l->n_payloads += event->volume || event->claim || event->node || event->allocation || event->job;
+	if (event->node)
+		(void)str_copy(l->machine, sizeof(l->machine), event->node->machine);
 	if (event->job)
 		l->job_version = event->job->version;
 	if (event->volume) {
@@ -116,6 +121,20 @@ static void hang_up(struct listener *l)
 	if (l->stream)
 		rpc_stream_cancel(l->stream);
 	l->stream = NULL;
+}
+
+/* A thief of the node's certificate would imitate it. */
+CLUSTER_TEST(a_watcher_of_nodes_reads_codes_of_machines)
+{
+	char code[NODE_MACHINE_MAX + 1];
+	struct listener l;
+
+	listen_as(f, &f->operator, & l, "node", "", 0);
+	f->n1.machine = "11111111111111111111111111111111";
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, l.n_payloads > 0);
+	assert_string_equal(l.machine, machine_code(f->server, "n1", f->n1.machine, code));
+	hang_up(&l);
 }
 
 CLUSTER_TEST(every_change_is_reported_once_in_order)

@@ -374,14 +374,15 @@ static void look_at(struct walk *walk, const ProtobufCMessageDescriptor *message
 	}
 }
 
+static const ProtobufCServiceDescriptor *const services[] = {
+	&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
+	&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
+	&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
+	&holdfast__v1__fences__descriptor,
+};
+
 TEST(every_text_field_of_every_request_is_classified)
 {
-	static const ProtobufCServiceDescriptor *const services[] = {
-		&holdfast__v1__volumes__descriptor, &holdfast__v1__plugins__descriptor,
-		&holdfast__v1__nodes__descriptor,   &holdfast__v1__allocations__descriptor,
-		&holdfast__v1__jobs__descriptor,    &holdfast__v1__operator__descriptor,
-		&holdfast__v1__fences__descriptor,
-	};
 	struct walk walk = {.n = 0};
 
 	for (size_t i = 0; i < ARRAY_SIZE(services); i++)
@@ -391,6 +392,47 @@ TEST(every_text_field_of_every_request_is_classified)
 		assert_msg(walk.used[i], "%s is no text field of a request", rows[i].field);
 	assert_int_equal(walk.n_unclassified, 0);
 	assert_true(walk.n_fields > ARRAY_SIZE(rows) / 2);
+}
+
+/* The texts of answers that name a machine: the server puts its code there, see node/machine_code.h. */
+static const char *const machines[] = {"v1.Attestation.machines", "v1.Fence.machine",
+				       "v1.Mark.machine",	  "v1.Node.machine",
+				       "v1.Node.other_machine",	  "v1.PastBoot.machine"};
+
+static void look_for_machines(struct walk *walk, const ProtobufCMessageDescriptor *message)
+{
+	char name[NAME_SIZE];
+
+	for (size_t i = 0; i < walk->n; i++)
+		if (walk->seen[i] == message)
+			return;
+	assert_true(walk->n < MESSAGES_MAX);
+	walk->seen[walk->n++] = message;
+	for (unsigned int i = 0; i < message->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &message->fields[i];
+		size_t at = 0;
+
+		if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+			look_for_machines(walk, field->descriptor);
+		if (field->type != PROTOBUF_C_TYPE_STRING || !strstr(field->name, "machine"))
+			continue;
+		(void)str_format(name, sizeof(name), "%s.%s", short_name(message->name), field->name);
+		while (at < ARRAY_SIZE(machines) && !str_eq(machines[at], name))
+			at++;
+		assert_msg(at < ARRAY_SIZE(machines), "%s may show a machine instead of its code", name);
+		walk->used[at] = true;
+	}
+}
+
+TEST(every_machine_in_an_answer_is_a_code)
+{
+	struct walk walk = {.n = 0};
+
+	for (size_t i = 0; i < ARRAY_SIZE(services); i++)
+		for (unsigned int k = 0; k < services[i]->n_methods; k++)
+			look_for_machines(&walk, services[i]->methods[k].output);
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
+		assert_msg(walk.used[i], "%s is in no answer", machines[i]);
 }
 
 TEST(each_field_that_names_foreign_things_has_a_test_that_refuses_it)

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "base/id.h"
+#include "node/machine_code.h"
 #include "state/keys.h"
 #include "state/records.h"
 #include "ticket/ticket.h"
@@ -121,6 +122,42 @@ CASE(the_next_key_is_used_once_every_node_knows_it)
 	/* the former key is removed from a policy */
 	connect_with(&f->n1, "n1", next, NULL, &policies[0]);
 	assert_int_equal(f->server->state.n_nodes_other_key, 0);
+}
+
+static enum status identify_by(struct fixture *f, const char *code)
+{
+	cleanup(caller_release) struct caller_client caller;
+	char request[192];
+
+	(void)str_format(request, sizeof(request),
+			 "{\"id\": \"n1\", \"machine\": \"%s\", \"reason\": \"new\"}", code);
+	caller_init(&caller, f, OPERATOR, NULL);
+	return caller_call(&caller, "Nodes.Identify", request, NULL, NULL);
+}
+
+/* A change of the key that signs leaves them as they are; by another ticket.key the operator looks again. */
+CASE(the_code_of_a_machine_by_another_key_file_is_refused)
+{
+	static const char first_machine[] = "11111111111111111111111111111111";
+	static const char next_machine[] = "22222222222222222222222222222222";
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	char waits[512], former[NODE_MACHINE_MAX + 1], code[NODE_MACHINE_MAX + 1];
+	struct policy policy;
+
+	key_in_use(f, first);
+	f->n1.machine = first_machine;
+	connect_with(&f->n1, "n1", first, NULL, &policy);
+	f->n1.machine = next_machine;
+	connect_with(&f->n1, "n1", first, NULL, &policy);
+	assert_true(f->n1.closed);
+	(void)machine_code(f->server, "n1", next_machine, former);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	assert_string_equal(machine_code(f->server, "n1", next_machine, code), former);
+	restart_with(f, replace_file);
+	assert_int_equal(identify_by(f, former), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(identify_by(f, machine_code(f->server, "n1", next_machine, code)), STATUS_OK);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.machine, next_machine);
 }
 
 CASE(a_node_that_is_away_holds_the_next_key_back_until_it_is_used_by_order)

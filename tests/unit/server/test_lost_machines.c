@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
@@ -17,6 +18,8 @@ const bool fake_nodes_have_machines = true;
 #define MACHINE_1 "11111111111111111111111111111111"
 #define MACHINE_2 "22222222222222222222222222222222"
 #define HARDWARE "+33333333333333333333333333333333"
+#define CODE(f, node, machine) machine_code((f)->server, node, machine, (char[NODE_MACHINE_MAX + 1]){""})
+#define CODE_2(f) CODE(f, "n1", MACHINE_2)
 
 static void come(struct fake_node *node, const char *id, const char *machine, const char *boot)
 {
@@ -135,7 +138,9 @@ TEST_ON(a_machine_that_became_the_node_in_the_lost_time_is_missing, struct lost,
 TEST_ON(a_refused_machine_of_the_lost_time_is_waited_for_until_it_reports, struct lost, w, lose_machine,
 	teardown_lost)
 {
+	struct volume db = {.namespace = "default", .id = "db"};
 	struct fixture *f = w->f;
+	struct error err;
 	uint64_t nodes;
 
 	restore_knowing(f, &w->backup, 1);
@@ -144,8 +149,11 @@ TEST_ON(a_refused_machine_of_the_lost_time_is_waited_for_until_it_reports, struc
 	join(f, &f->n2, "n2", 1);
 	first_reports(w, 1);
 	come_refused(w, MACHINE_2);
-	expect_waiting(f, 0, 1, "holdfast node identify n1 " MACHINE_2);
+	expect_waiting(f, 0, 1, "holdfast node identify n1 ");
+	expect_waiting(f, 0, 1, CODE_2(f));
 	assert_int_equal(history_nodes(f->server), nodes);
+	assert_error(epoch_check_all(f->server, &db, &err), STATUS_UNAVAILABLE, err, CODE_2(f));
+	assert_int_equal(n_events(f, "node n1", "Nodes.Doubt", CODE_2(f)), 1);
 	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
 	come(&f->n1, "n1", MACHINE_2, BOOT_2);
 	report(f, &f->n1, 1, &w->alloc, &w->held, false);
@@ -162,7 +170,7 @@ TEST_ON(a_word_about_a_refused_machine_lasts_though_it_comes_again, struct lost,
 	join(w->f, &w->f->n2, "n2", 1);
 	first_reports(w, 1);
 	come_refused(w, MACHINE_2);
-	expect_waiting(w->f, 0, 1, MACHINE_2);
+	expect_waiting(w->f, 0, 1, CODE_2(w->f));
 	assert_int_equal(purge_unknown(w->f, NULL), STATUS_OK);
 	come_refused(w, MACHINE_2);
 	expect_granted(w->f);
@@ -180,7 +188,7 @@ TEST_ON(a_machine_that_was_given_up_unseen_is_waited_for_when_it_comes, struct l
 	nodes = history_nodes(w->f->server);
 	assert_int_equal(purge_unknown(w->f, NULL), STATUS_OK);
 	come_refused(w, MACHINE_2);
-	expect_waiting(w->f, 0, 1, MACHINE_2);
+	expect_waiting(w->f, 0, 1, CODE_2(w->f));
 	assert_int_equal(history_nodes(w->f->server), nodes);
 }
 
@@ -196,7 +204,7 @@ TEST_ON(a_word_of_before_a_machine_was_seen_stands_for_no_report_of_it, struct l
 	assert_int_equal(attest(f, "n1", NULL, "the first one is scrap", 0, false, NULL, NULL), STATUS_OK);
 	expect_waiting(f, 1, 0, "purge --unknown");
 	come_refused(w, MACHINE_2);
-	expect_waiting(f, 0, 1, MACHINE_2);
+	expect_waiting(f, 0, 1, CODE_2(f));
 	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
 	come(&f->n1, "n1", MACHINE_2, BOOT_2);
 	assert_true(f->n1.welcomed);
@@ -219,7 +227,7 @@ TEST_ON(a_word_about_both_machines_of_a_node_covers_both, struct lost, w, lose_m
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	assert_succeeds(claim_for(&f->n2, ALLOC_2, &w->held, &err), err);
 	come_refused(w, MACHINE_2); /* it is not */
-	expect_waiting(f, 0, 1, MACHINE_2);
+	expect_waiting(f, 0, 1, CODE_2(f));
 }
 
 /* What it shows without a proof is believed as of any node that the lost time may have had. */
@@ -270,7 +278,7 @@ TEST_ON(a_refused_machine_shows_that_the_store_went_back, struct lost, w, lose_m
 	first_reports(w, 1);
 	expect_waiting(f, 1, 0, "purge --unknown");
 	come_refused(w, MACHINE_2);
-	expect_waiting(f, 0, 1, MACHINE_2);
+	expect_waiting(f, 0, 1, CODE_2(f));
 }
 
 TEST_ON(a_hello_without_a_machine_shows_that_the_store_went_back, struct lost, w, lose_machine, teardown_lost)
@@ -354,7 +362,7 @@ TEST_ON(both_machines_of_a_node_that_is_new_since_the_backup_are_waited_for, str
 	n3.shows = first;
 	come(&n3, "n3", MACHINE_1, BOOT_1);
 	assert_false(n3.welcomed);
-	expect_waiting(f, 0, 1, "holdfast node identify n3 " MACHINE_1);
+	expect_waiting(f, 0, 1, CODE(f, "n3", MACHINE_1));
 	assert_int_equal(identify(f, "n3", MACHINE_1, NULL), STATUS_OK);
 	come(&n3, "n3", MACHINE_1, BOOT_1);
 	report_nothing(f, &n3, 1);
@@ -384,7 +392,7 @@ TEST_ON(a_thief_does_not_stand_for_the_machine_of_its_mark, struct fixture, f, s
 	expect_waiting(f, 1, 0, "purge --unknown");
 	come(&n3, "n3", MACHINE_1, BOOT_1); /* the honest one */
 	assert_false(n3.welcomed);
-	expect_waiting(f, 0, 1, "holdfast node identify n3 " MACHINE_1);
+	expect_waiting(f, 0, 1, CODE(f, "n3", MACHINE_1));
 	fake_node_release(&n3);
 }
 

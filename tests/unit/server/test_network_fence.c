@@ -11,6 +11,7 @@
 #include "fence/network.h"
 #include "model/fence.h"
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "plugin/fence_clients.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -625,6 +626,27 @@ WORLD_TEST(the_boot_of_another_machine_lifts_nothing)
 	assert_ok(f->server->check_not_fenced(f->server, state_node(&f->server->state, "n1"), CSI_PLUGIN,
 					      NULL));
 	wait_for(f, FENCE_LIFTED);
+}
+
+WORLD_TEST(a_fence_shows_the_code_of_its_machine)
+{
+	Holdfast__V1__GetFenceRequest request = V1(get_fence_request, .id = "n1", .plugin_id = CSI_PLUGIN);
+	Holdfast__V1__ListFencesRequest all = HOLDFAST__V1__LIST_FENCES_REQUEST__INIT;
+	cleanup_pb ProtobufCMessage *response = NULL, *list = NULL;
+	char code[NODE_MACHINE_MAX + 1];
+
+	lose(f, &f->n1);
+	f->n1.machine = MACHINE_1 HARDWARE;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+	must_fence(f); /* cluster.c looks for the machine in its answer */
+	wait_for(f, FENCE_RECORDED);
+	(void)machine_code(f->server, "n1", f->n1.machine, code);
+	assert_string_equal(fence_of(f)->machine, f->n1.machine);
+	assert_ok(call(&f->operator, FENCES, "Get", &request.base, &response, NULL));
+	assert_string_equal(((Holdfast__V1__GetFenceResponse *)(void *)response)->fence->machine, code);
+	assert_ok(call(&f->operator, FENCES, "List", &all.base, &list, NULL));
+	assert_string_equal(((Holdfast__V1__ListFencesResponse *)(void *)list)->fences[0]->machine, code);
 }
 
 /* It may be a thief, whom an operator took for the first machine. */

@@ -11,6 +11,7 @@
 #include "claim/attest_record.h"
 #include "node/down.h"
 #include "node/lookup.h"
+#include "node/machine_code.h"
 #include "node/nodes.h"
 #include "node/session.h"
 #include "recovery/replaced.h"
@@ -580,6 +581,7 @@ TEST(a_clock_is_off_from_ten_seconds_on)
 #define ID_2 "22222222222222222222222222222222"
 #define HARDWARE_1 "+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define HARDWARE_2 "+bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define BOOT_3 "b0010000-0000-4000-8000-000000000003"
 
 /* n1 says hello as @machine in @boot; the last session has ended. */
 static void come_as(struct fixture *f, const char *machine, const char *boot)
@@ -593,10 +595,13 @@ static void come_as(struct fixture *f, const char *machine, const char *boot)
 
 static void expect_refused_as_another(struct fixture *f)
 {
+	char code[NODE_MACHINE_MAX + 1];
+
 	assert_true(f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(f->n1.closed_message, "holdfast node identify n1 "));
-	assert_non_null(strstr(f->n1.closed_message, f->n1.machine)); /* which its agent logs */
+	assert_non_null(strstr(f->n1.closed_message, /* which its agent logs */
+			       machine_code(f->server, "n1", f->n1.machine, code)));
 }
 
 CLUSTER_TEST(a_clone_is_refused_and_frees_nothing)
@@ -654,6 +659,49 @@ CLUSTER_TEST(a_hello_without_machine_is_refused_once_the_node_has_shown_one)
 	assert_true(f->n1.welcomed);
 }
 
+static enum status identify_by(struct fixture *f, const char *code, struct error *err)
+{
+	Holdfast__V1__IdentifyNodeRequest request =
+		V1(identify_node_request, .id = "n1", .machine = TEXT(code), .reason = "new mainboard");
+
+	return call(&f->operator, NODES, "Identify", &request.base, NULL, err);
+}
+
+/* cluster.c looks for the machine in each answer, and fake_node.c in each refusal. */
+CLUSTER_TEST(an_operator_reads_and_names_machines_by_their_codes)
+{
+	char own[NODE_MACHINE_MAX + 1], other[NODE_MACHINE_MAX + 1], list[NODE_REFUSED_SIZE];
+	Holdfast__V1__ListNodesRequest all = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
+	Holdfast__V1__ListAuditRequest audit = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	cleanup_pb Holdfast__V1__GetNodeResponse *answer = NULL;
+	struct error err;
+
+	come_as(f, ID_1 HARDWARE_1, BOOT_1);
+	come_as(f, ID_1 HARDWARE_1, BOOT_2);
+	come_as(f, ID_2, BOOT_3);
+	come_as(f, ID_1 HARDWARE_2, BOOT_3);
+	(void)machine_code(f->server, "n1", ID_1 HARDWARE_1, own);
+	(void)machine_code(f->server, "n1", ID_1 HARDWARE_2, other);
+	assert_true(node_machine_is_valid(own) && node_machine_differs(own, other));
+	assert_memory_equal(own, other, strlen(ID_1));
+	answer = get_node(f, "n1", NULL);
+	assert_string_equal(answer->node->machine, own);
+	assert_string_equal(answer->node->other_machine,
+			    machine_code_list(f->server, "n1", ID_1 HARDWARE_2 " " ID_2, list));
+	assert_true(str_starts_with(list, other) && list[strlen(other)] == ' ');
+	assert_string_equal(answer->node->past_boots[0]->machine, own);
+	assert_ok(call(&f->operator, NODES, "List", &all.base, NULL, &err));
+	assert_error(identify_by(f, ID_2, &err), STATUS_FAILED_PRECONDITION, err, list);
+	assert_null(strstr(err.msg, ID_1));
+	assert_error(identify_by(f, machine_code(f->server, "n2", ID_2, other), &err),
+		     STATUS_FAILED_PRECONDITION, err, own);
+	assert_error(identify_by(f, "", &err), STATUS_FAILED_PRECONDITION, err, own);
+	assert_ok(identify_by(f, machine_code(f->server, "n1", ID_2, other), &err));
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_2);
+	assert_ok(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &audit.base, NULL,
+		       &err));
+}
+
 /* The machine-id is in each record of the journal, the hardware is not. */
 CLUSTER_TEST(a_hello_without_the_hardware_is_refused_once_the_node_has_shown_it)
 {
@@ -673,6 +721,8 @@ CLUSTER_TEST(a_hello_without_the_hardware_is_refused_once_the_node_has_shown_it)
 /* Its firmware has no UUID since a repair, or it is a thief: the operator decides, and attests. */
 CLUSTER_TEST(a_node_is_identified_without_its_hardware_and_frees_nothing)
 {
+	cleanup_pb Holdfast__V1__AttestNodeResponse *word = NULL;
+	char code[NODE_MACHINE_MAX + 1];
 	struct error err;
 
 	f->n1.machine = ID_1 HARDWARE_1;
@@ -686,6 +736,9 @@ CLUSTER_TEST(a_node_is_identified_without_its_hardware_and_frees_nothing)
 	come_as(f, ID_1, BOOT_2);
 	assert_true(f->n1.welcomed);
 	assert_true(state_of(f, ALLOC_1) < CLAIM_NODE_DETACHED && claim_of(f, ALLOC_1).other_machine);
+	lose(f, &f->n1);
+	assert_succeeds(attest(f, "n1", "db", "it is the same", 0, true, &word, &err), err);
+	assert_string_equal(word->attestation->machines[0], machine_code(f->server, "n1", ID_1, code));
 	assert_succeeds(attest(f, "n1", "db", "it is the same", 0, false, NULL, &err), err);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
@@ -914,7 +967,6 @@ CLUSTER_TEST(another_machine_cannot_be_in_the_boot_of_the_first_one)
 	assert_int_equal(replaced_count(f->server), 0); /* the first one had nothing to report */
 }
 
-#define BOOT_3 "b0010000-0000-4000-8000-000000000003"
 #define BOOT_4 "b0010000-0000-4000-8000-000000000004"
 
 /* Each machine holds a volume, and each boot is evidence for its own one only. */
@@ -1001,14 +1053,16 @@ CLUSTER_TEST(another_machine_cannot_be_in_the_boot_in_which_the_first_one_holds_
 
 CLUSTER_TEST(each_machine_that_was_refused_can_be_the_node_from_now_on)
 {
+	char codes[NODE_REFUSED_SIZE], text[NODE_REFUSED_SIZE + 64];
 	struct error err;
 
 	come_as(f, ID_1, BOOT_1);
 	come_as(f, ID_2, BOOT_2);
 	come_as(f, ID_2 HARDWARE_2, BOOT_2); /* a thief comes last */
 	lose(f, &f->n1);
-	assert_error(identify(f, "n1", ID_2 HARDWARE_1, &err), STATUS_FAILED_PRECONDITION, err,
-		     "refused, " ID_2 HARDWARE_2 " " ID_2 ", and lately as no other");
+	(void)str_format(text, sizeof(text), "refused, %s, and lately as no other",
+			 machine_code_list(f->server, "n1", ID_2 HARDWARE_2 " " ID_2, codes));
+	assert_error(identify(f, "n1", ID_2 HARDWARE_1, &err), STATUS_FAILED_PRECONDITION, err, text);
 	assert_int_equal(identify(f, "n1", ID_2, &err), STATUS_OK);
 	assert_string_equal(node_of(f, "n1")->node.machine, ID_2);
 }
