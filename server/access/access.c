@@ -404,11 +404,13 @@ static void take_words(const struct server *server, const struct rpc_call *call,
 static enum status check_rule(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
 			      const ProtobufCMessage *request, struct error *err)
 {
-	TRY(check_node(server, call, rule, request, err));
 	if (request && attests(rule, request))
 		TRY(check_attest(server, call, rule, request, err));
-	TRY(check_right(server, call, rule, request, err));
-	return rule->also != ACCESS_NONE ? access_check(server, call, rule->also, NULL, err) : STATUS_OK;
+	TRY(check_right(server, call, rule, request,
+			err)); /* before the node of an allocation is looked up */
+	if (rule->also != ACCESS_NONE)
+		TRY(access_check(server, call, rule->also, NULL, err));
+	return check_node(server, call, rule, request, err);
 }
 
 enum status access_check_open(struct server *server, const struct rpc_call *call, struct error *err)

@@ -352,12 +352,28 @@ static void register_in(struct fixture *f, const char *namespace)
 	operator_does(f, "Volumes.Register", text);
 }
 
-/* Neither a message nor a code tells whether another namespace has the allocation. */
-CASE(an_allocation_of_another_namespace_is_as_one_that_does_not_exist)
+/* Neither a message nor a code tells whether another namespace has ALLOC_2. */
+static void check_as_unknown(struct caller_client *caller)
 {
 	static const char *const methods[] = {"Allocations.Get", "Allocations.Stop"};
-	cleanup(caller_release) struct caller_client caller;
 	char foreign[ERROR_MSG_MAX], unknown[ERROR_MSG_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		assert_int_equal(
+			try(caller, methods[i], "{\"id\":\"" ALLOC_2 "\"}", foreign, sizeof(foreign)),
+			STATUS_NOT_FOUND);
+		assert_int_equal(
+			try(caller, methods[i], "{\"id\":\"" ALLOC_3 "\"}", unknown, sizeof(unknown)),
+			STATUS_NOT_FOUND);
+		memcpy(NON_NULL(strstr(foreign, ALLOC_2)), ALLOC_3, strlen(ALLOC_3));
+		assert_string_equal(foreign, unknown);
+	}
+}
+
+CASE(an_allocation_of_another_namespace_is_as_one_that_does_not_exist)
+{
+	cleanup(caller_release) struct caller_client caller, bound;
+	cleanup_free char *secret = NULL;
 
 	connect_csi(f);
 	register_in(f, "mine");
@@ -366,16 +382,12 @@ CASE(an_allocation_of_another_namespace_is_as_one_that_does_not_exist)
 	run_in(f, ALLOC_2, "theirs");
 	caller_with_policy(f, MINE("\"read-job\",\"submit-job\""), &caller);
 	assert_int_equal(try(&caller, "Allocations.Get", "{\"id\":\"" ALLOC_1 "\"}", NULL, 0), STATUS_OK);
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		assert_int_equal(
-			try(&caller, methods[i], "{\"id\":\"" ALLOC_2 "\"}", foreign, sizeof(foreign)),
-			STATUS_NOT_FOUND);
-		assert_int_equal(
-			try(&caller, methods[i], "{\"id\":\"" ALLOC_3 "\"}", unknown, sizeof(unknown)),
-			STATUS_NOT_FOUND);
-		memcpy(NON_NULL(strstr(foreign, ALLOC_2)), ALLOC_3, strlen(ALLOC_3));
-		assert_string_equal(foreign, unknown);
-	}
+	check_as_unknown(&caller);
+	secret = make_token(f, "{\"name\":\"b\",\"type\":\"CLIENT\",\"policies\":[\"p\"],\"node\":\"n1\"}");
+	caller_init(&bound, f, NULL, secret);
+	assert_int_equal(try(&bound, "Allocations.Get", "{\"id\":\"" ALLOC_1 "\"}", NULL, 0),
+			 STATUS_PERMISSION_DENIED);
+	check_as_unknown(&bound);
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.desired_status, DESIRED_RUN);
 }
 
