@@ -262,15 +262,23 @@ static DEFINE_ROWS(revocation_page, holdfast__v1__revocation, NULL, COL_SET("ser
 static DEFINE_ROWS(revocation_table, holdfast__v1__revocation, NULL, COL("IDENTITY", "{identity}"),
 		   COL("SERIAL", "{serial?{serial}|all}"), COL("AGE", "{revoked_at_ms:age}"),
 		   COL("BY", "{who}"), COL("REASON", "{reason}"));
-static DEFINE_ROWS(revoke_page, holdfast__v1__revoke_certificate_response, NULL,
-		   PART("revocation", &revocation_page));
+static DEFINE_ROWS(
+	revoke_page, holdfast__v1__revoke_certificate_response, NULL, PART("revocation", &revocation_page),
+	LINE("{revocation.serial}",
+	     "Certificates that were renewed from this one, or issued with it, stay good. To revoke "
+	     "all of its identity: holdfast operator cert revoke "
+	     "{revocation.identity?{revocation.identity}|ROLE/NAME} --reason TEXT"),
+	LINE("{revocation.serial?|y}",
+	     "All certificates of {revocation.identity} that are valid now are revoked. For a new "
+	     "one: holdfast operator node enroll NAME or, if it is no node's: holdfast operator "
+	     "cert enroll ROLE/NAME"));
 
-/* A file of a certificate: its serial, and until when it would be good. */
+/* A file of a certificate: its serial, until when it would be good, and its identity: the server revokes all
+ * of a node's. */
 static enum status read_certificate(struct call *call, Holdfast__V1__RevokeCertificateRequest *request,
 				    struct error *err)
 {
 	struct pki_facts facts;
-	const char *identity;
 
 	TRY(pki_read_facts(call->inv->args[0], &facts, err));
 	if (facts.serial[0] == '\0')
@@ -280,9 +288,7 @@ static enum status read_certificate(struct call *call, Holdfast__V1__RevokeCerti
 			"of its identity: holdfast operator cert revoke ROLE/NAME",
 			call->inv->args[0]);
 	call_set(call, &request->serial, facts.serial);
-	identity = strstr(facts.uri, "://");
-	identity = identity ? strchr(identity + 3, '/') : NULL;
-	call_set(call, &request->identity, identity ? identity + 1 : NULL);
+	call_set(call, &request->identity, facts.uri);
 	request->ends_at_ms = facts.expires_ms;
 	return STATUS_OK;
 }

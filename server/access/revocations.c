@@ -265,10 +265,12 @@ bool revocations_warning(struct server *server, char ret[static REVOCATIONS_WARN
 	return true;
 }
 
-static enum status stage(struct server *server, struct change *change, const char *key,
+/* @n_staged: revocations that are in @change already. */
+static enum status stage(struct server *server, struct change *change, size_t n_staged, const char *key,
 			 const Revocation *revocation, struct error *err)
 {
-	if (!records_get(&server->state.records, key) && revocations_count(server) >= REVOCATIONS_MAX)
+	if (!records_get(&server->state.records, key) &&
+	    revocations_count(server) + n_staged >= REVOCATIONS_MAX)
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
 			"%d certificates and identities are revoked already; an entry ends with its "
@@ -308,7 +310,7 @@ enum status revocation_stage(struct server *server, struct change *change, const
 	revocation.who = access_who(server, call, who);
 	cover(server, name, &revocation);
 	revocation.ends_at_ms = server->trust_ends_at_ms;
-	return stage(server, change, key, &revocation, err);
+	return stage(server, change, 0, key, &revocation, err);
 }
 
 static enum status invalid(struct error *err, const char *why)
@@ -358,6 +360,17 @@ static enum status check_identity(const struct server *server, const char *ident
 	return STATUS_OK;
 }
 
+/* "ROLE/NAME", or the URI of a certificate, which must be of this cluster. @ret: borrowed from @given. */
+static enum status read_identity(const struct server *server, const char *given, const char **ret,
+				 struct error *err)
+{
+	*ret = strstr(given, "://") ? identity_of(server, given) : given;
+	if (!*ret)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "identity: '%.200s' is not of cluster %s",
+				 given, server->config.cluster);
+	return check_identity(server, *ret, err);
+}
+
 /* The server that answers would serve no longer. */
 static enum status check_not_own(const struct server *server, const char *identity, const char *serial,
 				 struct error *err)
@@ -374,41 +387,60 @@ static enum status check_not_own(const struct server *server, const char *identi
 			 "step-down)");
 }
 
+/* A node gets further certificates with each, over any connection, and no record shows with which. */
+static bool is_renewed(const char *identity)
+{
+	return str_starts_with(identity, "node/");
+}
+
+/* Dates and stages @revocation: of the certificate @serial or, if that is empty, of its identity. @change has
+ * only revocations. */
+static enum status stage_one(struct server *server, struct change *change, Revocation *revocation,
+			     char *serial, int64_t ends_at_ms, struct error *err)
+{
+	const char *identity = serial[0] == '\0' ? revocation->identity : NULL;
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_join(key, sizeof(key), identity ? PREFIX_IDENTITY : PREFIX_SERIAL,
+		       identity ? identity : serial);
+	revocation->serial = serial;
+	revocation->ends_at_ms = ends_at_ms > 0 ? ends_at_ms : server->trust_ends_at_ms;
+	cover(server, identity, revocation);
+	return stage(server, change, change->n, key, revocation, err);
+}
+
 static enum status handle_revoke(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__RevokeCertificateRequest *request, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	Holdfast__V1__RevokeCertificateResponse response = HOLDFAST__V1__REVOKE_CERTIFICATE_RESPONSE__INIT;
 	Revocation revocation = HOLDFAST__V1__REVOCATION__INIT;
-	char serial[RPC_SERIAL_SIZE] = "";
+	char serial[RPC_SERIAL_SIZE] = "", all[] = "";
 	char reason[REVOCATION_REASON_MAX + 1];
+	const char *identity = request->identity;
 	char object[AUDIT_OBJECT_SIZE];
 	char who[ACCESS_WHO_SIZE];
-	char key[OBJECT_KEY_SIZE];
 
 	if (request->serial[0] == '\0' && request->identity[0] == '\0')
 		return invalid(err, "serial, identity: one of them is wanted");
 	if (request->serial[0] != '\0')
 		TRY(read_serial(request->serial, serial, err));
 	if (request->identity[0] != '\0')
-		TRY(check_identity(server, request->identity, err));
-	TRY(check_not_own(server, serial[0] != '\0' ? "" : request->identity, serial, err));
+		TRY(read_identity(server, request->identity, &identity, err));
+	TRY(check_not_own(server, serial[0] != '\0' ? "" : identity, serial, err));
 	if (request->ends_at_ms < 0)
 		return invalid(err, "ends_at_ms: 0 or a time since 1970 is wanted");
 	str_copy_text(reason, sizeof(reason), request->reason);
-	(void)str_join(key, sizeof(key), serial[0] != '\0' ? PREFIX_SERIAL : PREFIX_IDENTITY,
-		       serial[0] != '\0' ? serial : request->identity);
-	revocation.serial = serial;
-	revocation.identity = request->identity;
+	revocation.identity = (char *)(uintptr_t)identity;
 	revocation.reason = reason;
-	revocation.ends_at_ms =
-		serial[0] != '\0' && request->ends_at_ms > 0 ? request->ends_at_ms : server->trust_ends_at_ms;
 	revocation.who = access_who(server, call, who);
-	cover(server, serial[0] != '\0' ? NULL : request->identity, &revocation);
-	TRY(stage(server, &change, key, &revocation, err));
+	if (serial[0] != '\0') /* that of a node, too: it may become valid later */
+		TRY(stage_one(server, &change, &revocation, serial, request->ends_at_ms, err));
+	if (serial[0] == '\0' || is_renewed(identity))
+		TRY(stage_one(server, &change, &revocation, all, 0, err));
 	(void)str_format(object, sizeof(object), "%s %s",
-			 serial[0] != '\0' ? "certificate" : "certificates of",
-			 serial[0] != '\0' ? serial : request->identity);
+			 revocation.serial[0] != '\0' ? "certificate" : "certificates of",
+			 revocation.serial[0] != '\0' ? serial : identity);
 	audit_write(server, &change, call, WHAT, object, reason);
 	response.revocation = &revocation;
 	return answer_changed(server, &change, call, message_copy(&response.base), err);

@@ -30,6 +30,7 @@ static struct {
 	uint8_t head_sha256[SHA256_DIGEST_LENGTH];
 	Holdfast__V1__AccessPolicy *policy;
 	Holdfast__V1__Token *token; /* put last */
+	Holdfast__V1__RevokeCertificateRequest *revoked;
 } model;
 
 WRAPPED(enum status, rpc_client_new, sd_event *event, const struct rpc_endpoint *endpoint,
@@ -121,6 +122,18 @@ static ProtobufCMessage *create_token(const Holdfast__V1__CreateTokenRequest *re
 	return copy_of(&response.base);
 }
 
+static ProtobufCMessage *revoke_certificate(const Holdfast__V1__RevokeCertificateRequest *request)
+{
+	Holdfast__V1__Revocation revocation = V1(revocation, .serial = request->serial);
+	Holdfast__V1__RevokeCertificateResponse response =
+		V1(revoke_certificate_response, .revocation = &revocation);
+
+	if (model.revoked)
+		holdfast__v1__revoke_certificate_request__free_unpacked(model.revoked, NULL);
+	model.revoked = (Holdfast__V1__RevokeCertificateRequest *)copy_of(&request->base);
+	return copy_of(&response.base);
+}
+
 WRAPPED(enum status, rpc_client_call_sync, struct rpc_client *client,
 	const ProtobufCServiceDescriptor *service, const char *method, const ProtobufCMessage *request,
 	uint64_t timeout_us, ProtobufCMessage **ret, struct error *err)
@@ -132,6 +145,8 @@ WRAPPED(enum status, rpc_client_call_sync, struct rpc_client *client,
 		*ret = put_policy((const Holdfast__V1__PutPolicyRequest *)request);
 	else if (str_eq(method, "CreateToken"))
 		*ret = create_token((const Holdfast__V1__CreateTokenRequest *)request);
+	else if (str_eq(method, "RevokeCertificate"))
+		*ret = revoke_certificate((const Holdfast__V1__RevokeCertificateRequest *)request);
 	else
 		fail_msg("%s is not expected", method);
 	return STATUS_OK;
@@ -249,6 +264,9 @@ UNIT_TEARDOWN(teardown, struct folder, folder)
 	if (model.token)
 		holdfast__v1__token__free_unpacked(model.token, NULL);
 	model.token = NULL;
+	if (model.revoked)
+		holdfast__v1__revoke_certificate_request__free_unpacked(model.revoked, NULL);
+	model.revoked = NULL;
 	folder_remove(folder->dir);
 }
 
@@ -290,6 +308,28 @@ CASE(init_makes_all_files_of_a_first_server_and_changes_nothing_the_second_time)
 	assert_int_equal(run("operator init prod --host a --out %s", folder->dir).status,
 			 STATUS_ALREADY_EXISTS);
 	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* The server revokes all certificates of a node, of its own cluster only. */
+CASE(a_file_is_revoked_by_serial_number_and_uri)
+{
+	struct pki_facts facts;
+	char path[PATH_MAX];
+
+	assert_ok(run("operator cert ca prod --out %s", folder->dir).status);
+	assert_ok(run("operator cert node n1 --out %s", folder->dir).status);
+	(void)str_format(path, sizeof(path), "%s/node-n1.pem", folder->dir);
+	assert_ok(pki_read_facts(path, &facts, NULL));
+	assert_ok(run("operator cert revoke %s --reason stolen --yes", path).status);
+	assert_string_equal(model.revoked->serial, facts.serial);
+	assert_string_equal(model.revoked->identity, "holdfast://prod/node/n1");
+	assert_true(model.revoked->ends_at_ms == facts.expires_ms);
+	assert_ok(run("operator cert revoke node/n1 --reason stolen --yes").status);
+	assert_string_equal(model.revoked->serial, "");
+	assert_string_equal(model.revoked->identity, "node/n1");
+	assert_ok(run("operator cert revoke %s --reason stolen --yes", facts.serial).status);
+	assert_string_equal(model.revoked->serial, facts.serial);
+	assert_string_equal(model.revoked->identity, "");
 }
 
 CASE(certificates_are_made_from_the_ca_of_the_folder)

@@ -490,6 +490,53 @@ CASE(the_revocation_of_a_renewed_certificate_ends_the_session_that_renewed_it)
 	holdfast__v1__mark__free_unpacked(n9.mark, NULL);
 }
 
+/* Is the certificate of the file @pair good? The method is refused to nodes. */
+static bool is_good(const struct running *run, const char *pair)
+{
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = run->f->port};
+	struct rpc_tls_files files = {.ca = run->ca, .cert = pair, .key = pair};
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	struct rpc_client *client = NULL;
+	struct rpc_tls *tls = NULL;
+	enum status status;
+
+	assert_ok(rpc_tls_new(&files, &tls, NULL));
+	endpoint.tls = tls;
+	assert_ok(rpc_client_new(run->f->event, &endpoint, &client, NULL));
+	status = rpc_client_call_sync(client, &holdfast__v1__nodes__descriptor, "Get", &request.base,
+				      TIMEOUT_US, NULL, NULL);
+	assert_true(status == STATUS_PERMISSION_DENIED || status == STATUS_UNAUTHENTICATED);
+	rpc_client_free(client);
+	rpc_tls_free(tls);
+	return status == STATUS_PERMISSION_DENIED;
+}
+
+/* A thief renewed the first one; the operator has its file. A serial number does not show whose it is. */
+CASE(the_revocation_of_a_nodes_certificate_covers_renewed_ones)
+{
+	cleanup(run_release) struct running run;
+	struct enrolled enrolled;
+	struct pki_facts facts;
+	char revocation[256];
+
+	f->server->config.authority.node_life_us = 30 * USEC_PER_SEC;
+	run_init(&run, f);
+	UNTIL(f, run.n_changed > 0);
+	renewal_free(TAKE_PTR(run.renewal));
+	assert_ok(pki_read_facts(run.cert, &facts, NULL));
+	(void)str_format(revocation, sizeof(revocation), "{\"serial\": \"%s\"}", facts.serial);
+	operator_does(f, "Operator.RevokeCertificate", revocation);
+	assert_false(is_good(&run, run.cert));
+	assert_true(is_good(&run, run.next));
+	(void)str_format(revocation, sizeof(revocation), "{\"serial\": \"%s\", \"identity\": \"" URI "\"}",
+			 facts.serial);
+	operator_does(f, "Operator.RevokeCertificate", revocation);
+	assert_false(is_good(&run, run.cert));
+	assert_false(is_good(&run, run.next));
+	enroll_n9(f, &enrolled);
+	assert_true(is_good(&run, run.cert));
+}
+
 /* The renewals of the node prolong no connection of a thief. */
 CASE(a_renewal_prolongs_no_other_connection_of_the_node)
 {

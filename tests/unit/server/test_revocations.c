@@ -148,6 +148,28 @@ CASE(a_serial_number_revokes_one_certificate_of_an_identity)
 	assert_int_not_equal(caller_call(&other, "Nodes.List", "{}", NULL, NULL), STATUS_UNAUTHENTICATED);
 }
 
+static bool is_revoked(struct fixture *f, const char *key)
+{
+	return records_get(&f->server->state.records, key) != NULL;
+}
+
+/* A node renews its certificates. One that was made in advance is not covered by the revocation of all, and
+ * an operator may have one at each place. */
+CASE(a_certificate_revokes_all_of_its_identity_if_that_is_a_nodes)
+{
+	operator_does(f, "Operator.RevokeCertificate",
+		      "{\"serial\": \"0A\", \"identity\": \"holdfast://c1/node/n9\", \"ends_at_ms\": \"9\"}");
+	operator_does(f, "Operator.RevokeCertificate",
+		      "{\"serial\": \"0B\", \"identity\": \"holdfast://c1/operator/bob\"}");
+	assert_true(is_revoked(f, PREFIX_REVOCATION "serial/0A"));
+	assert_true(is_revoked(f, PREFIX_REVOCATION "id/node/n9"));
+	assert_true(is_revoked(f, PREFIX_REVOCATION "serial/0B"));
+	assert_false(is_revoked(f, PREFIX_REVOCATION "id/operator/bob"));
+	operator_does(f, "Operator.Gc", "{\"older_than_ms\": \"1\"}");
+	assert_false(is_revoked(f, PREFIX_REVOCATION "serial/0A"));
+	assert_true(is_revoked(f, PREFIX_REVOCATION "id/node/n9"));
+}
+
 /* --- calls that wait --- */
 
 struct waiting {
@@ -430,6 +452,8 @@ CASE(the_last_revocation_there_is_room_for_is_made_and_no_more)
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !state_node(&f->server->state, "n1")->session);
 	fill_revocations(f, REVOCATIONS_MAX - 1);
+	assert_int_equal(revoke_fails(f, "{\"serial\": \"FFFFFFFE\", \"identity\": \"node/two\"}", &err),
+			 STATUS_RESOURCE_EXHAUSTED); /* takes two places */
 	revoke_cert(f, "identity", "node/last");
 	assert_int_equal(revoke_fails(f, "{\"identity\": \"node/more\"}", &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "8192 certificates and identities are revoked already"));
@@ -450,6 +474,8 @@ CASE(a_request_that_names_no_certificate_is_refused)
 		"{\"identity\": \"node/a/b\"}",
 		"{\"identity\": \"nobody/n1\"}",
 		"{\"identity\": \"node/n1\", \"ends_at_ms\": \"-1\"}",
+		"{\"serial\": \"0A\", \"identity\": \"holdfast://c2/node/n1\"}", /* of another cluster */
+		"{\"serial\": \"0A\", \"identity\": \"holdfast://c1/\"}",
 	};
 	struct error err;
 
