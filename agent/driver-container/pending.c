@@ -4,26 +4,37 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "model/order.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { FOLDER_MODE = 0700, FILE_MODE = 0600, FILE_SIZE_MAX = 2 << 20 };
 
+/* The body of the order follows until the container is compared. */
+struct head {
+	struct order order;
+	int64_t compared_ms; /* when the run began that was compared */
+};
+
 enum status pending_put(const char *state_dir, const char *name, const struct taken *taken, struct error *err)
 {
-	size_t n = sizeof(taken->order) + protobuf_c_message_get_packed_size(taken->body);
+	const struct head head = {.order = taken->order};
+	size_t n = sizeof(head) + protobuf_c_message_get_packed_size(taken->body);
 	cleanup_free uint8_t *bytes = malloc(n);
 	char path[PATH_MAX];
 	int r = -ENAMETOOLONG;
 
 	if (!bytes)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "keep an order");
-	memcpy(bytes, &taken->order, sizeof(taken->order));
-	(void)protobuf_c_message_pack(taken->body, bytes + sizeof(taken->order));
+	memcpy(bytes, &head, sizeof(head));
+	(void)protobuf_c_message_pack(taken->body, bytes + sizeof(head));
 	if (str_format(path, sizeof(path), "%s/pending", state_dir) >= 0)
 		r = mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST ? -errno : 0;
 	if (r == 0 && str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) >= 0)
@@ -39,6 +50,36 @@ void pending_remove(const char *state_dir, const char *name)
 		(void)unlink(path);
 }
 
+/* The body goes last: half of this is no comparison. */
+void pending_compared(const char *state_dir, const char *name, int64_t started_ms)
+{
+	cleanup_close int fd = -EBADF;
+	char path[PATH_MAX];
+
+	if (str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) >= 0)
+		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 ||
+	    pwrite(fd, &started_ms, sizeof(started_ms), offsetof(struct head, compared_ms)) !=
+		    sizeof(started_ms) ||
+	    ftruncate(fd, sizeof(struct head)) < 0)
+		pending_remove(state_dir, name);
+}
+
+bool pending_was_compared(const char *state_dir, const char *name,
+			  const uint8_t nonce[static ORDER_NONCE_SIZE], int64_t started_ms)
+{
+	cleanup_free char *bytes = NULL;
+	char path[PATH_MAX];
+	struct head head;
+	size_t n = 0;
+
+	if (str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) < 0 ||
+	    file_read(path, sizeof(head), &bytes, &n) < 0 || n != sizeof(head))
+		return false;
+	memcpy(&head, bytes, sizeof(head));
+	return memcmp(head.order.nonce, nonce, ORDER_NONCE_SIZE) == 0 && head.compared_ms == started_ms;
+}
+
 static enum status read_one(const char *path, struct taken *ret, struct error *err)
 {
 	cleanup_free char *bytes = NULL;
@@ -46,10 +87,12 @@ static enum status read_one(const char *path, struct taken *ret, struct error *e
 	size_t n = 0;
 	int r = file_read(path, FILE_SIZE_MAX, &bytes, &n);
 
-	if (r < 0 || n < sizeof(ret->order))
+	if (r < 0 || n < sizeof(struct head))
 		return error_set(err, STATUS_DATA_LOSS, r, "%s holds no order", path);
 	order = (ProtobufCBinaryData){sizeof(ret->order), (uint8_t *)bytes};
-	body = (ProtobufCBinaryData){n - order.len, (uint8_t *)bytes + order.len};
+	if (n == sizeof(struct head))
+		return order_read(order.data, order.len, &ret->order, err);
+	body = (ProtobufCBinaryData){n - sizeof(struct head), (uint8_t *)bytes + sizeof(struct head)};
 	return order_recall(&order, &body, ret, err);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Orders whose container was started and has not been compared yet, a file each in the driver's state folder:
- * the next run of the driver compares it, whether the agent shows the order again or not. */
+/* The orders that started containers, a file each in the driver's state folder until the container is gone.
+ * If the container was not compared yet, the next run of the driver compares it, whether the agent shows the
+ * order again or not. */
 
 #include "order_check.h"
 
@@ -12,7 +13,14 @@ enum status pending_put(const char *state_dir, const char *name, const struct ta
 			struct error *err);
 void pending_remove(const char *state_dir, const char *name);
 
+/** Notes that the container runs as ordered since @started_ms. If that fails, nothing is known of it. */
+void pending_compared(const char *state_dir, const char *name, int64_t started_ms);
+
+/** Was this run of the container compared with the order of @nonce that started it? */
+bool pending_was_compared(const char *state_dir, const char *name,
+			  const uint8_t nonce[static ORDER_NONCE_SIZE], int64_t started_ms);
+
 /** Calls @visit for each file: @taken NULL, with @err, for one that holds no order of this version.
- * Where @taken is set, its body belongs to @visit. */
+ * Where @taken is set, its body belongs to @visit; NULL: the container was compared. */
 typedef void pending_fn(const char *name, const struct taken *taken, const struct error *err, void *userdata);
 enum status pending_each(const char *state_dir, pending_fn *visit, void *userdata, struct error *err);

@@ -195,17 +195,26 @@ static __attribute__((format(printf, 3, 4))) void op_refuse(struct op *op, enum 
 	op_fail(op, &err);
 }
 
-/* The file of another start of the task is in the place of this one's. */
-static void op_settle(struct op *op)
+/* Is the file of another start of the task in the place of this one's? */
+static bool is_file_shared(const struct op *op)
 {
-	bool is_shared = false;
 	const struct op *other;
 
 	LIST_FOREACH (other, &op->driver->ops, link)
 		if (other != op && other->is_started && str_eq(other->name, op->name))
-			is_shared = true;
-	if (op->is_started && !is_shared)
-		pending_remove(op->driver->settings->state_dir, op->name);
+			return true;
+	return false;
+}
+
+static void op_settle(struct op *op)
+{
+	const char *state_dir = op->driver->settings->state_dir;
+	bool is_own = op->is_started && !is_file_shared(op);
+
+	if (is_own && op->is_compared)
+		pending_compared(state_dir, op->name, op->started_ms);
+	else if (is_own)
+		pending_remove(state_dir, op->name);
 	op->is_started = false;
 }
 
@@ -997,6 +1006,22 @@ static void fail_not_begun(struct op *op)
 		  op->task, op->alloc);
 }
 
+/* It runs by this call, or by an earlier one with the same nonce, whose order may have had other values of
+ * the node, and root's file other limits: it is compared with that order only. */
+static void running_seen(struct op *op, const struct container *container)
+{
+	op->is_compared = pending_was_compared(op->driver->settings->state_dir, op->name,
+					       op->taken.order.nonce, container->started_ms);
+	if (op->is_compared)
+		reply_handle(op, container->id, container->started_ms);
+	else if (!op->is_started && is_file_shared(op))
+		op_refuse(op, STATUS_ABORTED,
+			  "task '%s' of allocation %s was started and is being compared; ask again", op->task,
+			  op->alloc);
+	else
+		(void)is_as_ordered(op, container);
+}
+
 /* Continues a start with the container that exists. If its order is the same, its state shows how far the
  * start came; else it is in the way. A call makes it at most once and starts it at most once. */
 static void start_seen(struct op *op, struct container *container)
@@ -1009,6 +1034,8 @@ static void start_seen(struct op *op, struct container *container)
 		fail_other_order(op);
 	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
 		reply_handle(op, container->id, container->started_ms);
+	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
+		running_seen(op, container);
 	else if (!is_as_ordered(op, container))
 		return;
 	else if (op->has_waited)
@@ -1066,6 +1093,7 @@ static void recall(const char *name, const struct taken *taken, const struct err
 	bool is_task = taken && taken->order.kind == ORDER_START;
 	const Holdfast__Driver__V1__TaskConfig *task = is_task ? (const void *)taken->body : NULL;
 	const Holdfast__Driver__V1__NetworkConfig *network = taken ? (const void *)taken->body : NULL;
+	struct taken own;
 	struct op *op;
 
 	if (!taken) {
@@ -1074,16 +1102,23 @@ static void recall(const char *name, const struct taken *taken, const struct err
 			name);
 		return;
 	}
+	own = *taken;
+	if (memcmp(own.order.boot_id, driver->boot_id, sizeof(driver->boot_id)) != 0) {
+		pending_remove(driver->settings->state_dir, name); /* nothing runs of another boot */
+		taken_release(&own);
+		return;
+	}
+	if (!own.body) /* it was compared */
+		return;
 	op = op_new(driver, NULL, &follow_kind, is_task ? task->alloc_id : network->alloc_id,
 		    is_task ? task->task : "");
 	if (!op)
 		return;
-	op->taken = *taken;
+	op->taken = own;
 	hex_encode(op->nonce, op->taken.order.nonce, ORDER_NONCE_SIZE);
 	op->has_used = op->is_started = op->is_recalled = true;
-	if (memcmp(op->taken.order.boot_id, driver->boot_id, sizeof(driver->boot_id)) != 0 ||
-	    (is_task && task_spec_read(task, &op->spec, NULL) != STATUS_OK)) {
-		op_settle(op); /* nothing runs of another boot */
+	if (is_task && task_spec_read(task, &op->spec, NULL) != STATUS_OK) {
+		op_settle(op);
 		op_free(op);
 		return;
 	}
@@ -1292,7 +1327,7 @@ static void restart_seen(struct op *op, struct container *container)
 	else if (!str_eq(container->nonce, op->nonce))
 		fail_other_order(op);
 	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
-		(void)is_as_ordered(op, container);
+		running_seen(op, container);
 	else if (!op->has_waited)
 		begin_restart(op, container);
 	else if (container->started_ms != op->before_ms)
@@ -1664,6 +1699,8 @@ static void on_destroyed(struct op *op, const struct error *err)
 	}
 	if (op->call) /* that of the last boot went with it: it is another one's now */
 		clear_plugin_folder(op);
+	if (!is_file_shared(op))
+		pending_remove(op->driver->settings->state_dir, op->name);
 	reply_empty(op, op->task[0] != '\0' ? &holdfast__driver__v1__destroy_task_response__descriptor
 					    : &holdfast__driver__v1__destroy_network_response__descriptor);
 }

@@ -6,6 +6,7 @@
 #include "driver.h"
 #include "folder.h"
 #include "publish.h"
+#include "readback_process.h"
 #include "unit.h"
 #include "unit_clock.h"
 
@@ -15,6 +16,7 @@
 #include "base/mountinfo.h"
 #include "model/order.h"
 
+#include <fcntl.h>
 #include <holdfast/driver/v1/driver.pb-c.h>
 #include <openssl/evp.h>
 #include <signal.h>
@@ -57,7 +59,9 @@ static struct {
 	engine_done_fn *held_done; /* of the last one */
 	void *held_userdata;
 	bool has_no_image;
-	bool has_no_program; /* for plugins, on this machine */
+	bool has_no_program;  /* for plugins, on this machine */
+	bool runs_as_ordered; /* as the kernel shows it; otherwise its mounts are the test's own */
+	const char *started;  /* NULL: at the begin of the year */
 	struct {
 		engine_done_fn *done;
 		void *userdata;
@@ -187,6 +191,15 @@ WRAPPED(int, file_read, const char *path, size_t max, char **ret, size_t *ret_le
 	return str_eq(path, unreadable) ? -EFBIG : __real_file_read(path, max, ret, ret_len);
 }
 
+enum readback_verdict __real_readback_process(struct readback *readback,
+					      const struct readback_process *process,
+					      struct readback_fault *ret);
+WRAPPED(enum readback_verdict, readback_process, struct readback *readback,
+	const struct readback_process *process, struct readback_fault *ret)
+{
+	return model.runs_as_ordered ? READBACK_SAME : __real_readback_process(readback, process, ret);
+}
+
 static void begin_process(void)
 {
 	model.process = fork();
@@ -224,9 +237,11 @@ static json_t *describe(void)
 
 	return json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:o, s:O, s:o}", "Id", ID, "State", "Status",
 			 status_word(), "StartedAt",
-			 model.has_run ? "2026-01-01T00:00:00Z" : "0001-01-01T00:00:00Z", "ExitCode",
-			 model.has_run, "Pid", model.is_pid_unknown ? 0 : model.process, "Config", config,
-			 "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", mounts);
+			 !model.has_run	 ? "0001-01-01T00:00:00Z"
+			 : model.started ? model.started
+					 : "2026-01-01T00:00:00Z",
+			 "ExitCode", model.has_run, "Pid", model.is_pid_unknown ? 0 : model.process, "Config",
+			 config, "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", mounts);
 }
 
 /* Answers the last request. */
@@ -1312,4 +1327,183 @@ CASE(an_image_is_looked_up_and_pulled_with_its_registry)
 				     "POST /images/create?fromImage=docker.io/library/bb:1\n"
 				     "GET /images/docker.io/library/bb:1/json\n");
 	assert_contains(answer.msg, "no image docker.io/library/bb:1");
+}
+
+/* --- another order of the same start: the node's values, or root's limits, have changed since --- */
+
+static void order_env(struct fixture *f, const char *value)
+{
+	Holdfast__Driver__V1__ConfigValue image =
+		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = TEXT("localhost/bb:1"));
+	Holdfast__Driver__V1__ConfigValue *config[] = {&image};
+	Holdfast__Driver__V1__KeyValue pair =
+		PB(holdfast__driver__v1__key_value, .key = TEXT("RACK"), .value = (char *)(uintptr_t)value);
+	Holdfast__Driver__V1__KeyValue *env[] = {&pair};
+	Holdfast__Driver__V1__RestartPolicy restart =
+		PB(holdfast__driver__v1__restart_policy,
+		   .mode = HOLDFAST__DRIVER__V1__RESTART_MODE__RESTART_MODE_FAIL, .attempts = 1,
+		   .interval_ms = 3600000);
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .driver = TEXT("container"), .n_config = 1, .config = config, .n_env = 1, .env = env,
+		   .restart = &restart);
+
+	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
+	order_digest(f->body, f->n_body, f->order.digest);
+	assert_ok(order_sign(&f->order, seed, NULL));
+}
+
+/* It is compared while it runs; a later comparison finds a difference. */
+static void start_compared(struct fixture *f)
+{
+	order_env(f, "r1");
+	model.runs_as_ordered = true;
+	model.at = "POST " NAME "/start";
+	model.meanwhile = begin_running;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	expect_trail(f, "compared=1");
+	model.runs_as_ordered = false;
+	model.meanwhile = NULL;
+}
+
+static void expect_untouched(struct fixture *f, bool is_restart)
+{
+	order_task(f, is_restart);
+	expect_kept(STATUS_OK, "");
+	assert_string_equal(model.asked, "GET " NAME "/json\n");
+}
+
+static void expect_refused_and_removed(struct fixture *f, bool is_restart)
+{
+	order_task(f, is_restart);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_null(model.body);
+	assert_false(process_runs());
+	expect_trail(f, "reason=made");
+}
+
+CASE(a_later_order_of_the_same_start_leaves_a_running_task)
+{
+	start_compared(f);
+	order_env(f, "r2");
+	expect_untouched(f, false);
+	expect_untouched(f, true);
+}
+
+CASE(a_lower_limit_of_root_leaves_a_running_task)
+{
+	f->settings.max_memory = 1 << 30;
+	start_compared(f);
+	f->settings.max_memory = 1 << 29;
+	expect_untouched(f, false);
+	expect_untouched(f, true);
+}
+
+CASE(a_task_that_was_restarted_is_left_by_a_later_order)
+{
+	start_compared(f);
+	end_process();
+	model.status = NULL;
+	model.runs_as_ordered = true;
+	model.started = "2026-01-01T00:00:01Z";
+	model.meanwhile = begin_running;
+	order_task(f, true);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_contains(model.asked, "POST " NAME "/start");
+	model.runs_as_ordered = false;
+	order_env(f, "r2");
+	expect_untouched(f, true);
+	expect_untouched(f, false);
+}
+
+/* The agent is compromised, and the driver was killed: its order counts as used, and that is no comparison.
+ */
+CASE(a_running_task_that_was_not_compared_is_compared_by_the_same_start)
+{
+	start_running(f); /* it had ended when it was looked at */
+	assert_int_equal(count_pending(f), 0);
+	expect_refused_and_removed(f, false);
+}
+
+CASE(a_run_that_was_not_compared_is_compared_by_the_same_restart)
+{
+	start_compared(f);
+	model.started = "2026-01-01T00:00:01Z"; /* the engine has started it again */
+	expect_refused_and_removed(f, true);
+}
+
+CASE(a_comparison_of_another_order_counts_for_no_other)
+{
+	char path[FOLDER_SIZE + 64];
+	int fd;
+
+	start_compared(f);
+	(void)snprintf(path, sizeof(path), "%s/pending/holdfast-" ALLOC "-web", f->folder);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "x", 1, offsetof(struct order, nonce)), 1);
+	(void)close(fd);
+	expect_refused_and_removed(f, false);
+}
+
+CASE(the_next_run_of_the_driver_remembers_a_comparison)
+{
+	start_compared(f);
+	task_free_all(&f->driver);
+	assert_ok(task_recall_all(&f->driver, NULL));
+	assert_int_equal(f->driver.n_operations, 0);
+	order_env(f, "r2");
+	expect_untouched(f, false);
+	destroy(f, true);
+	assert_int_equal(answer.status, STATUS_OK);
+	assert_int_equal(count_pending(f), 0);
+}
+
+CASE(comparisons_of_another_boot_are_forgotten)
+{
+	start_compared(f);
+	task_free_all(&f->driver);
+	f->driver.boot_id[0]++;
+	assert_ok(task_recall_all(&f->driver, NULL));
+	assert_int_equal(f->driver.n_operations, 0);
+	assert_int_equal(count_pending(f), 0);
+}
+
+/* The driver compares it with the order that started it. */
+CASE(a_later_order_waits_for_the_comparison_of_a_late_start)
+{
+	order_env(f, "r1");
+	start_late(f);
+	begin_running();
+	order_env(f, "r2");
+	order_task(f, false);
+	expect_kept(STATUS_ABORTED, "is being compared; ask again");
+	order_task(f, true);
+	expect_kept(STATUS_ABORTED, "is being compared; ask again");
+	assert_int_equal(count_pending(f), 1);
+	model.runs_as_ordered = true;
+	await_rest(f);
+	model.runs_as_ordered = false;
+	expect_untouched(f, false);
+}
+
+CASE(a_call_compares_its_own_start_while_another_one_is_followed)
+{
+	order_env(f, "r1");
+	start_late(f);
+	model.has_run = model.is_start_late = false;
+	model.status = "created";
+	start_compared(f);
+	assert_int_equal(f->driver.n_operations, 1);
+}
+
+CASE(a_task_is_destroyed_before_its_late_start_is_over)
+{
+	start_late(f);
+	begin_running();
+	destroy(f, true);
+	assert_int_equal(answer.status, STATUS_OK);
+	assert_int_equal(count_pending(f), 1); /* it may still begin */
+	await_rest(f);
+	assert_int_equal(count_pending(f), 0);
 }
