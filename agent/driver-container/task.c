@@ -855,6 +855,24 @@ static void on_holder(enum status status, const struct error *err, const json_t 
 		compare_running(op, status == STATUS_OK ? holder.pid : 0);
 }
 
+static void ask_image(struct op *op);
+
+static void on_outdated(struct op *op, const struct error *err)
+{
+	if (err)
+		op_fail(op, err);
+	else
+		ask_image(op);
+}
+
+/* Nothing has run by the order, whose body may have had other values when an earlier call made the container.
+ * A call makes one container at most, so an engine that makes another one is found. */
+static bool is_outdated(const struct op *op, const struct container *container)
+{
+	return op->taken.order.kind == ORDER_START && op->taken.use == NONCE_BEGUN && !op->has_created &&
+	       container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED;
+}
+
 /* As the engine describes it, or as it runs. False: the call has ended, or goes on later. */
 static bool is_as_ordered(struct op *op, const struct container *container)
 {
@@ -867,7 +885,10 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 		return false;
 	if (!readback_inspect(op->readback, op->inspected, &op->fault) ||
 	    !readback_image_user(op->readback, op->inspected, &users, &op->fault)) {
-		refuse_made(op);
+		if (is_outdated(op, container))
+			remove_container(op, on_outdated);
+		else
+			refuse_made(op);
 		return false;
 	}
 	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)

@@ -1065,15 +1065,15 @@ CASE(calls_that_wait_leave_room_for_others)
 	assert_int_equal(f->driver.n_waits, 3);
 }
 
-/* The child of the test has other mounts than a network's container. */
-CASE(a_network_that_another_order_made_is_compared_too)
+/* @nonce of the order that made the container */
+static void order_network(struct fixture *f, const char *nonce)
 {
 	Holdfast__Driver__V1__NetworkConfig config =
 		PB(holdfast__driver__v1__network_config, .alloc_id = TEXT(ALLOC), .driver = TEXT("container"),
 		   .mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED);
 	Holdfast__Driver__V1__CreateNetworkRequest request =
 		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
-	const struct container_order other = {.nonce = "00ff", .boot_id = BOOT};
+	const struct container_order other = {.nonce = nonce, .boot_id = BOOT};
 
 	(void)str_copy(f->settings.networks[0], sizeof(f->settings.networks[0]), "isolated");
 	(void)str_copy(f->settings.infra_image, sizeof(f->settings.infra_image), "localhost/bb:1");
@@ -1083,9 +1083,6 @@ CASE(a_network_that_another_order_made_is_compared_too)
 	order_digest(f->body, f->n_body, f->order.digest);
 	assert_ok(order_sign(&f->order, seed, NULL));
 	model.body = container_of_network(&f->settings, &config, &other);
-	model.has_run = true;
-	model.status = "running";
-	begin_process();
 	request.order = (ProtobufCBinaryData){sizeof(f->order), (uint8_t *)&f->order};
 	request.network = (ProtobufCBinaryData){f->n_body, f->body};
 	memset(&answer, 0, sizeof(answer));
@@ -1093,8 +1090,25 @@ CASE(a_network_that_another_order_made_is_compared_too)
 	await_answer(f);
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(answer.msg, "otherwise than ordered");
-	assert_null(strstr(answer.msg, "labels")); /* they are those of the other order */
 	assert_null(model.body);
+}
+
+/* The child of the test has other mounts than a network's container. */
+CASE(a_network_that_another_order_made_is_compared_too)
+{
+	model.has_run = true;
+	model.status = "running";
+	begin_process();
+	order_network(f, "00ff");
+	assert_null(strstr(answer.msg, "labels")); /* they are those of the other order */
+}
+
+CASE(a_network_that_the_engine_made_otherwise_is_not_made_again)
+{
+	model.user = "";
+	assert_ok(nonces_begin(f->driver.nonces, &f->order, clock_realtime_ms(), NULL));
+	order_network(f, "01000000000000000000000000000000");
+	assert_null(strstr(model.asked, "/create"));
 }
 
 /* --- requests that take long --- */
@@ -1506,4 +1520,83 @@ CASE(a_task_is_destroyed_before_its_late_start_is_over)
 	assert_int_equal(count_pending(f), 1); /* it may still begin */
 	await_rest(f);
 	assert_int_equal(count_pending(f), 0);
+}
+
+/* The driver ends before it starts the container. */
+static void create_only(struct fixture *f)
+{
+	order_env(f, "r1");
+	ask_task(f, false);
+	while (!model.body)
+		answer_last();
+	task_free_all(&f->driver);
+	model.done = NULL;
+}
+
+CASE(a_container_that_never_ran_is_made_again_by_a_later_order)
+{
+	create_only(f);
+	order_env(f, "r2");
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_contains(model.asked,
+			"DELETE /containers/" ID "?force=1&v=1\nGET /images/localhost/bb:1/json\n"
+			"POST /containers/create");
+	assert_contains(model.asked, "POST " NAME "/start");
+	assert_int_equal(f->driver.orders.refused, 0);
+}
+
+CASE(a_container_that_never_ran_and_stays_is_not_started)
+{
+	create_only(f);
+	order_env(f, "r2");
+	begin_process();
+	model.ignores_kill = true;
+	order_task(f, false);
+	expect_kept(STATUS_DEADLINE_EXCEEDED, "has not ended after its kill");
+	assert_null(strstr(model.asked, "/start"));
+}
+
+static void lie_once(void)
+{
+	assert_msg(model.user[0] != '\0', "%s", model.asked);
+	model.user = "";
+}
+
+/* The container of the earlier order is removed once; the engine is blamed for the next one. */
+CASE(an_engine_that_makes_a_wrong_container_again_uses_up_the_order)
+{
+	create_only(f);
+	order_env(f, "r2");
+	model.at = "POST /containers/create";
+	model.meanwhile = lie_once;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_null(model.body);
+	assert_null(strstr(model.asked, "/start"));
+	expect_trail(f, "reason=made");
+	model.user = "1000";
+	order_task(f, false);
+	assert_contains(answer.msg, "was started by this order already, and is gone");
+}
+
+/* The engine may still carry out the start. */
+CASE(a_container_that_was_started_late_is_not_made_again)
+{
+	order_env(f, "r1");
+	start_late(f);
+	model.has_run = false;
+	model.status = "created";
+	order_env(f, "r2");
+	expect_refused_and_removed(f, false);
+	assert_null(strstr(model.asked, "/create"));
+}
+
+CASE(a_container_that_the_engine_started_itself_is_not_made_again)
+{
+	create_only(f);
+	order_env(f, "r2");
+	begin_running();
+	expect_refused_and_removed(f, false);
+	assert_null(strstr(model.asked, "/create"));
 }
