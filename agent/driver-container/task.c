@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/restart.h"
@@ -873,6 +874,48 @@ static bool is_outdated(const struct op *op, const struct container *container)
 	       container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED;
 }
 
+/* Returns the setting of root's file with the limit that the difference is of; NULL: there is no such one. */
+static const char *limit_of(const struct settings *settings, const struct readback_fault *fault)
+{
+	const struct {
+		const char *field, *setting;
+		uint64_t max;
+	} limits[] = {
+		{"memory", "max_memory", settings->max_memory},
+		{"memory_swap", "max_memory", 2 * settings->max_memory},
+		{"pids", "max_pids", settings->max_pids},
+	};
+	uint64_t ordered;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (str_eq(fault->field, limits[i].field) &&
+		    parse_u64(fault->ordered, 1, UINT64_MAX, &ordered) == 0 && ordered == limits[i].max)
+			return limits[i].setting;
+	return NULL;
+}
+
+/* The container ran as it was ordered then. Root's file, or the values of the node in a later order of the
+ * same start, may have changed since. */
+static void refuse_restart(struct op *op)
+{
+	const char *setting = limit_of(op->driver->settings, &op->fault);
+	const struct readback_fault *fault = &op->fault;
+	struct error err;
+
+	if (setting)
+		(void)error_set(&err, STATUS_PERMISSION_DENIED, 0,
+				"task '%s' of allocation %s is not restarted: %s of its container is '%s' "
+				"(0: no limit), and root allows '%s' by %s in %s",
+				op->task, op->alloc, fault->field, fault->found, fault->ordered, setting,
+				op->driver->settings->path);
+	else
+		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				"task '%s' of allocation %s is not restarted: its container is not as "
+				"ordered now: %s is '%s', not '%s'",
+				op->task, op->alloc, fault->field, fault->found, fault->ordered);
+	withdraw(op, setting ? setting : "differs", &err);
+}
+
 /* As the engine describes it, or as it runs. False: the call has ended, or goes on later. */
 static bool is_as_ordered(struct op *op, const struct container *container)
 {
@@ -887,6 +930,8 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	    !readback_image_user(op->readback, op->inspected, &users, &op->fault)) {
 		if (is_outdated(op, container))
 			remove_container(op, on_outdated);
+		else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
+			refuse_restart(op);
 		else
 			refuse_made(op);
 		return false;

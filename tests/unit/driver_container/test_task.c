@@ -1345,7 +1345,7 @@ CASE(an_image_is_looked_up_and_pulled_with_its_registry)
 
 /* --- another order of the same start: the node's values, or root's limits, have changed since --- */
 
-static void order_env(struct fixture *f, const char *value)
+static void order_task_of(struct fixture *f, const char *value, Holdfast__Driver__V1__Resources *resources)
 {
 	Holdfast__Driver__V1__ConfigValue image =
 		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = TEXT("localhost/bb:1"));
@@ -1360,11 +1360,16 @@ static void order_env(struct fixture *f, const char *value)
 	Holdfast__Driver__V1__TaskConfig task =
 		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
 		   .driver = TEXT("container"), .n_config = 1, .config = config, .n_env = 1, .env = env,
-		   .restart = &restart);
+		   .restart = &restart, .resources = resources);
 
 	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
 	order_digest(f->body, f->n_body, f->order.digest);
 	assert_ok(order_sign(&f->order, seed, NULL));
+}
+
+static void order_env(struct fixture *f, const char *value)
+{
+	order_task_of(f, value, NULL);
 }
 
 /* It is compared while it runs; a later comparison finds a difference. */
@@ -1599,4 +1604,85 @@ CASE(a_container_that_the_engine_started_itself_is_not_made_again)
 	begin_running();
 	expect_refused_and_removed(f, false);
 	assert_null(strstr(model.asked, "/create"));
+}
+
+/* --- a restart of a container that was made under other limits --- */
+
+/* DestroyTask saves its output. */
+static void expect_not_restarted(struct fixture *f, enum status status, const char *msg, const char *reason)
+{
+	order_task(f, true);
+	assert_msg(answer.status == status, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, msg);
+	assert_string_equal(model.asked, "GET " NAME "/json\n");
+	assert_non_null(model.body);
+	expect_trail(f, reason);
+	destroy(f, true);
+	assert_contains(model.asked, "/logs?");
+	assert_null(model.body);
+}
+
+CASE(a_restart_under_a_lower_limit_of_memory_leaves_the_container)
+{
+	f->settings.max_memory = 1 << 30;
+	start_well(f);
+	f->settings.max_memory = 1 << 29;
+	(void)str_copy(f->settings.path, sizeof(f->settings.path), "/etc/driver.hcl");
+	expect_not_restarted(f, STATUS_PERMISSION_DENIED,
+			     "memory of its container is '1073741824' (0: no limit), and root allows "
+			     "'536870912' by max_memory in /etc/driver.hcl",
+			     "reason=max_memory");
+}
+
+CASE(a_restart_under_a_first_limit_of_processes_leaves_the_container)
+{
+	start_well(f);
+	f->settings.max_pids = 512;
+	expect_not_restarted(f, STATUS_PERMISSION_DENIED, "and root allows '512' by max_pids",
+			     "reason=max_pids");
+}
+
+CASE(a_restart_under_a_lower_limit_of_swap_leaves_the_container)
+{
+	Holdfast__Driver__V1__Resources resources =
+		PB(holdfast__driver__v1__resources, .memory_bytes = 8 << 20, .memory_swap_bytes = 24 << 20);
+
+	order_task_of(f, "r1", &resources);
+	start_well(f);
+	f->settings.max_memory = 8 << 20;
+	expect_not_restarted(f, STATUS_PERMISSION_DENIED, "memory_swap of its container is '25165824'",
+			     "reason=max_memory");
+}
+
+/* The limit is the order's own. */
+CASE(a_limit_that_the_engine_describes_otherwise_is_not_of_roots_file)
+{
+	Holdfast__Driver__V1__Resources resources =
+		PB(holdfast__driver__v1__resources, .memory_bytes = 8 << 20);
+
+	f->settings.max_memory = 1 << 29;
+	order_task_of(f, "r1", &resources);
+	start_well(f);
+	(void)json_object_set_new(json_object_get(model.body, "HostConfig"), "Memory", json_integer(0));
+	expect_not_restarted(f, STATUS_FAILED_PRECONDITION, "memory is '0', not '8388608'", "reason=differs");
+}
+
+CASE(a_restart_by_a_later_order_leaves_the_container)
+{
+	order_env(f, "r1");
+	start_well(f);
+	order_env(f, "r2");
+	expect_not_restarted(f, STATUS_FAILED_PRECONDITION, "env is 'not there', not 'RACK=r2'",
+			     "reason=differs");
+}
+
+CASE(a_value_that_equals_a_limit_of_another_thing_is_not_of_roots_file)
+{
+	Holdfast__Driver__V1__Resources resources = PB(holdfast__driver__v1__resources, .cpu_shares = 512);
+
+	f->settings.max_pids = 512;
+	order_task_of(f, "r1", &resources);
+	start_well(f);
+	(void)json_object_set_new(json_object_get(model.body, "HostConfig"), "CpuShares", json_integer(2));
+	expect_not_restarted(f, STATUS_FAILED_PRECONDITION, "cpu_shares is '2', not '512'", "reason=differs");
 }
