@@ -6,6 +6,7 @@
 #include "access/access.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "claim/claims.h"
 #include "node/nodes.h"
 #include "rpc/timer.h"
 #include "state/change.h"
@@ -241,16 +242,23 @@ static bool has_missed(const struct watcher *watcher)
 	return false;
 }
 
-static void send_one(struct watcher *watcher, const struct event *event)
+static void send_alone(struct watcher *watcher, const struct event *event)
 {
+	struct server *server = watcher->events->server;
 	Holdfast__V1__WatchEvent message;
-	ProtobufCMessage *payload;
+	ProtobufCMessage *payload = describe(server, event, &message);
 
-	if (!wants(watcher, event) || !may_read(watcher, event))
-		return;
-	payload = describe(watcher->events->server, event, &message);
+	if (message.claim)
+		claims_hide_boots(server, watcher->call, &message.claim, 1);
 	send_event(watcher, &message);
 	free_payload(payload);
+}
+
+static void send_one(struct watcher *watcher, const struct event *event)
+{
+	if (!wants(watcher, event) || !may_read(watcher, event))
+		return;
+	send_alone(watcher, event);
 }
 
 /* Sends some of the kept events, a turn of the loop at a time, as long as the stream takes them. A watcher
@@ -311,6 +319,11 @@ static void send_to_all(struct events *events, const struct event *event)
 		watcher->next = events->next;
 		if (!wants(watcher, event) || !may_read(watcher, event))
 			continue;
+		if (event->topic == TOPIC_CLAIM &&
+		    access_check(events->server, watcher->call, ACCESS_NODE_READ, NULL, NULL) != STATUS_OK) {
+			send_alone(watcher, event); /* without the boot */
+			continue;
+		}
 		if (!is_described)
 			payload = describe(events->server, event, &message);
 		is_described = true;

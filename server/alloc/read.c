@@ -11,6 +11,7 @@
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "claim/claims.h"
 #include "model/filter.h"
 #include "model/pb.h"
 #include "node/lookup.h"
@@ -94,6 +95,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
 	struct alloc_entry *entry = state_alloc(&server->state, request->id);
 	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+	Holdfast__V1__GetAllocationResponse *response;
 	struct error why = {.msg = ""};
 	enum status status;
 
@@ -105,9 +107,10 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		*err = why;
 		return status;
 	}
-	answer_durable(server, call,
-		       (ProtobufCMessage *)make_get_response(server, entry, &freed,
-							     status == STATUS_OK ? "" : why.msg));
+	response = make_get_response(server, entry, &freed, status == STATUS_OK ? "" : why.msg);
+	if (response)
+		claims_hide_boots(server, call, response->claims, response->n_claims);
+	answer_durable(server, call, (ProtobufCMessage *)response);
 	return STATUS_OK;
 }
 

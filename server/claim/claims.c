@@ -3,6 +3,7 @@
 
 #include "server.h"
 
+#include "access/access.h"
 #include "access/audit.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -226,6 +227,16 @@ static size_t claims_of_other_boots(const struct node_entry *node, const char *b
 		if (is_over_with_boot(&entry->claim, boot_id))
 			memcpy((*ret)[n++], entry->claim.id, UUID_TEXT_SIZE);
 	return n;
+}
+
+void claims_hide_boots(struct server *server, const struct rpc_call *call, Holdfast__V1__Claim **claims,
+		       size_t n)
+{
+	if (access_check(server, call, ACCESS_NODE_READ, NULL, NULL) == STATUS_OK)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (claims[i]->boot_id[0] != '\0') /* else it may be a constant */
+			claims[i]->boot_id[0] = '\0';
 }
 
 enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,

@@ -41,6 +41,11 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 enum status claims_lose_alloc(struct change *change, struct alloc_entry *entry, const char *reason,
 			      struct error *err);
 
+/** Empties the boots in claims that @call's answer shows, unless the caller may read nodes: a hello in the
+ * boot of a node takes its session over. */
+void claims_hide_boots(struct server *server, const struct rpc_call *call, Holdfast__V1__Claim **claims,
+		       size_t n);
+
 /** Frees what the node held in an earlier boot. One transaction per claim. */
 enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,
 			    struct error *err);

@@ -330,6 +330,7 @@ static void answer(struct server *server, void *userdata)
 	if (volume) /* when memory is short: a shorter list is still true */
 		(void)volume_show_claims(server, volume, fence->node_id, fence->since, &response->claims,
 					 &response->n_claims, NULL);
+	claims_hide_boots(server, fence->call, response->claims, response->n_claims);
 	answer_durable(server, fence->call, &response->base);
 }
 

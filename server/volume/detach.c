@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "claim/attest.h"
+#include "claim/claims.h"
 #include "claim/fence.h"
 #include "claim/forced.h"
 #include "claim/release.h"
@@ -33,6 +34,7 @@ static void show_detached(struct server *server, const struct volumes_waiting *w
 				release_drive(server, claim);
 	(void)volume_show_claims(server, entry, waiting->node_id, waiting->since, &response->claims,
 				 &response->n_claims, NULL);
+	claims_hide_boots(server, waiting->call, response->claims, response->n_claims);
 }
 
 static void on_detached(struct server *server, void *userdata)

@@ -10,6 +10,7 @@
 #include "api/watch.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "claim/claims.h"
 #include "log/log.h"
 #include "recovery/epoch.h"
 #include "state/keys.h"
@@ -93,6 +94,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_no_memory(err, "a volume");
 	}
+	claims_hide_boots(server, call, response->volume->claims, response->volume->n_claims);
 	answer_durable(server, call, &response->base);
 	return STATUS_OK;
 }

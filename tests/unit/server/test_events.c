@@ -30,7 +30,7 @@ struct listener {
 	char told[REPORTED_MAX]; /* "topic:key " of each event, "-" before deletions; the first ones */
 	size_t n_payloads;
 	char volume[64]; /* of the last payload, as the next one */
-	char machine[NODE_MACHINE_MAX + 1];
+	char machine[NODE_MACHINE_MAX + 1], claim_boot[UUID_TEXT_SIZE];
 	uint64_t job_version, modify_index;
 	bool is_closed;
 	enum status status;
@@ -56,6 +56,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	(void)str_format(l->told + at, sizeof(l->told) - at, "%s%s:%s ", event->deleted ? "-" : "",
 			 event->topic, str_eq(event->topic, "claim") ? "?" : event->key);
 	l->n_payloads += event->volume || event->claim || event->node || event->allocation || event->job;
+	if (event->claim)
+		(void)str_copy(l->claim_boot, sizeof(l->claim_boot), event->claim->boot_id);
 	if (event->node)
 		(void)str_copy(l->machine, sizeof(l->machine), event->node->machine);
 	if (event->job)
@@ -135,6 +137,64 @@ CLUSTER_TEST(a_watcher_of_nodes_reads_codes_of_machines)
 	UNTIL(f, l.n_payloads > 0);
 	assert_string_equal(l.machine, machine_code(f->server, "n1", f->n1.machine, code));
 	hang_up(&l);
+}
+
+/* A hello in the boot of a node takes its session over. */
+TEST_ON(a_caller_that_reads_no_nodes_reads_claims_without_their_boots, struct fixture, f, setup_acl, teardown)
+{
+	static const struct {
+		const char *method, *request, *at;
+	} reads[] = {
+		{"Volumes.Get", "{\"id\": \"db\"}", "volume"},
+		{"Allocations.Get", "{\"id\": \"" ALLOC_1 "\"}", NULL},
+	};
+	static const char *const nodes[] = {"", ", \"node\": \"read\""};
+	cleanup_free char *secret = NULL;
+	struct caller_client caller;
+	struct listener l, own;
+	char policy[320];
+
+	take_volume(f);
+	listen_as(f, &f->operator, & own, "claim", "default", 0);
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		const char *boot = i == 0 ? "" : BOOT_1;
+
+		(void)str_format(
+			policy, sizeof(policy),
+			"{\"policy\": {\"name\": \"p\"%s, \"namespaces\": [{\"namespace\": \"default\", "
+			"\"capabilities\": [\"csi-read-volume\", \"read-job\"]}]}}",
+			nodes[i]);
+		operator_does(f, "Operator.PutPolicy", policy);
+		if (!secret)
+			secret = make_token(f,
+					    "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
+		caller_init(&caller, f, NULL, secret);
+		for (size_t k = 0; k < ARRAY_SIZE(reads); k++) {
+			cleanup(json_decrefp) json_t *answer = NULL;
+			const char *shown;
+
+			assert_ok(caller_call(&caller, reads[k].method, reads[k].request, &answer, NULL));
+			shown = json_string_value(json_object_get(
+				json_array_get(json_object_get(reads[k].at
+								       ? json_object_get(answer, reads[k].at)
+								       : answer,
+							       "claims"),
+					       0),
+				"boot_id"));
+			assert_string_equal(shown ? shown : "", boot);
+		}
+		listen_with(f, caller.client, &l, "claim", "default");
+		if (i == 0)
+			release_claim(f, &f->n1, ALLOC_1);
+		else
+			take_claim(f, &f->n1, "db", ALLOC_2);
+		UNTIL(f, l.n_payloads > 0 && own.n_payloads > i);
+		assert_string_equal(l.claim_boot, boot);
+		assert_string_equal(own.claim_boot, BOOT_1);
+		hang_up(&l);
+		caller_release(&caller);
+	}
+	hang_up(&own);
 }
 
 CLUSTER_TEST(every_change_is_reported_once_in_order)
