@@ -344,7 +344,7 @@ static bool is_of_machine(struct server *server, const Holdfast__V1__Mark *mark,
 	char code[NODE_MACHINE_MAX + 1];
 
 	return mark->machine[0] != '\0' && machine_code(server, mark->node, machine, code)[0] != '\0' &&
-	       !node_machine_differs(mark->machine, code);
+	       node_machine_shows(mark->machine, code);
 }
 
 /* Was @mark shown to the session's machine in the time that the store has forgotten? The mark of another node
@@ -410,7 +410,8 @@ void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *m
 {
 	bool is_of_boot = str_eq(current->boot_id, session->boot_id);
 	bool is_foreign = mark && (mark->store_id[0] == '\0' || !is_own(session->server, mark));
-	bool went_back = !is_foreign && current->mark_index > 0 && is_lower(mark, current);
+	bool went_back = current->mark_index > 0 &&
+			 (is_foreign ? mark->epoch < current->mark_epoch : is_lower(mark, current));
 
 	/* Until it has reported: welcome shows it a higher mark, and its next hello is like any other. */
 	session->is_reverted = is_of_boot && (went_back || current->reverted);

@@ -396,6 +396,33 @@ TEST_ON(a_thief_does_not_stand_for_the_machine_of_its_mark, struct fixture, f, s
 	fake_node_release(&n3);
 }
 
+/* Its machine-id is in each record of the journal; its hardware's UUID is not. */
+TEST_ON(a_thief_without_the_hardware_does_not_stand_for_the_machine_of_its_mark, struct fixture, f,
+	setup_three, teardown)
+{
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
+	struct backup backup = {0};
+	struct fake_node n3 = {0};
+	struct claim held;
+
+	take_as_n3(f, &backup, &n3, &held);
+	lose(f, &n3);
+	come(&n3, "n3", MACHINE_1 HARDWARE, BOOT_1);
+	mark = mark_copy(n3.mark);
+	lose(f, &n3);
+	restore_and_report(f, &backup, 1);
+	renew(f, &n3);
+	n3.shows = mark;
+	come(&n3, "n3", MACHINE_1, BOOT_2);
+	report_nothing(f, &n3, 1);
+	expect_waiting(f, 1, 0, "purge --unknown");
+	lose(f, &n3);
+	come(&n3, "n3", MACHINE_1 HARDWARE, BOOT_1); /* the honest one */
+	assert_true(n3.welcomed);
+	expect_waiting(f, 1, 0, "purge --unknown");
+	fake_node_release(&n3);
+}
+
 /* It has been the node since, and knows the code of its own machine. */
 TEST_ON(a_mark_with_the_code_of_another_machine_is_not_proven, struct fixture, f, setup_three, teardown)
 {

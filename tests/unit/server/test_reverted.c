@@ -394,6 +394,30 @@ CLUSTER_TEST(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothin
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
+/* The server began a new store since, in the same boot of the node. */
+CLUSTER_TEST(the_mark_of_a_former_store_makes_the_node_report_if_it_has_shown_a_later_one)
+{
+	cleanup_pb Holdfast__V1__Mark *former = NULL;
+	struct backup backup = {0};
+
+	take_volume(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	former = mark_copy(f->n1.mark);
+	f->n1.shows = former;
+	come_back(f);
+	settle(f);
+	assert_int_equal(f->n1.reports_wanted, 0);
+	*former->store_id ^= 1;
+	former->epoch = 0;
+	come_back(f);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	assert_true(f->n1.report_is_reverted);
+}
+
 /* By then its mark is as high as any: welcome has shown it. */
 CLUSTER_TEST(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing)
 {
