@@ -737,7 +737,8 @@ static enum status choose_id(struct server *server, struct claim *claim, char wh
 }
 
 /* Did each grant of the volume keep other nodes out? The modes of one that only a node names are not known.
- */
+ * A mode for several nodes may be younger than the backup. Proven claims of two nodes do not show that: the
+ * earlier holder still has its ticket, and must not end the membership of the last one by it. */
 static bool is_of_one_node(const struct volume *volume)
 {
 	for (uint32_t i = 0; i < volume->n_capabilities; i++)
