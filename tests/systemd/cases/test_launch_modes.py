@@ -66,10 +66,13 @@ class LaunchModes(unittest.TestCase):
     def test_a_flood_of_connections_leaves_the_socket_in_service(self):
         machine.use_launch_mode("socket")
         machine.wait_connected()
-        # with the agent's uid, as fast as one process can
-        subprocess.run(["runuser", "-u", "holdfast", "--", "python3", "-c", FLOOD], check=True, timeout=30)
+        for _ in range(5):  # with the agent's uid, as fast as one process can; an emulated machine is slow
+            subprocess.run(["runuser", "-u", "holdfast", "--", "python3", "-c", FLOOD], check=True, timeout=30)
+            refused = int(machine.show("holdfast-mounthelper.socket", "NRefused"))
+            if refused > 200:
+                break
         self.assertTrue(machine.is_active("holdfast-mounthelper.socket"))
-        self.assertGreater(int(machine.show("holdfast-mounthelper.socket", "NRefused")), 200)
+        self.assertGreater(refused, 200)
 
     def test_the_main_job_through_launch_mode_setuid(self):
         self.do_the_main_job("setuid")
