@@ -3,6 +3,7 @@
  * NAME.policy.hcl, NAME.volume.hcl, NAME.job.hcl, or .json. */
 
 #include "base/cleanup.h"
+#include "base/folder.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "call/connect.h"
@@ -188,25 +189,23 @@ static enum status add_file(struct apply *apply, const char *file, struct error 
 
 static enum status list_files(struct apply *apply, struct error *err)
 {
-	DIR *folder = opendir(apply->folder);
-	enum status status = STATUS_OK;
-	struct dirent *entry;
+	cleanup_closedir DIR *folder = opendir(apply->folder);
+	const struct dirent *entry;
+	int r = folder ? 0 : -errno;
 
-	if (!folder && errno == ENOTDIR)
+	if (r == -ENOTDIR)
 		return usage_error(apply->inv, err,
 				   "%s is no folder; for one file: holdfast job run FILE, or holdfast volume "
 				   "register FILE",
 				   folder_of(apply->inv));
-	if (!folder)
-		return error_set(err, status_from_errno(errno), errno, "cannot read the folder %s",
-				 apply->folder);
-	while (status == STATUS_OK && (entry = readdir(folder)) != NULL)
-		status = apply->n == ITEMS_MAX
-				 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%s has more than %d files",
-					     apply->folder, ITEMS_MAX)
-				 : add_file(apply, entry->d_name, err);
-	(void)closedir(folder);
-	return status;
+	while (folder && (r = folder_next(folder, &entry)) > 0) {
+		if (apply->n == ITEMS_MAX)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%s has more than %d files",
+					 apply->folder, ITEMS_MAX);
+		TRY(add_file(apply, entry->d_name, err));
+	}
+	return r < 0 ? error_set(err, status_from_errno(r), r, "cannot read the folder %s", apply->folder)
+		     : STATUS_OK;
 }
 
 /* Makes items of the other members of a volume's file; @first is that of the first one. */

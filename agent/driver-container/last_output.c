@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #include <arpa/inet.h>
@@ -121,7 +122,7 @@ static size_t read_files(DIR *folder, struct file files[static LAST_OUTPUT_TASKS
 	const struct dirent *entry;
 	size_t n = 0;
 
-	while (n < LAST_OUTPUT_TASKS && (entry = readdir(folder))) {
+	while (n < LAST_OUTPUT_TASKS && folder_next(folder, &entry) > 0) {
 		struct file *file = &files[n];
 		const char *dot;
 		struct stat st;
@@ -253,6 +254,7 @@ static int read_file(const char *state_dir, const char *namespace, const char *a
 	cleanup_closedir DIR *folder = NULL;
 	const struct dirent *entry;
 	char path[PATH_MAX], name[NAME_MAX + 1];
+	int r;
 
 	if (str_format(path, sizeof(path), "%s/output", state_dir) < 0 ||
 	    str_format(name, sizeof(name), "%s.%s.%s", alloc, task, namespace) < 0)
@@ -260,11 +262,11 @@ static int read_file(const char *state_dir, const char *namespace, const char *a
 	folder = opendir(path);
 	if (!folder)
 		return -errno;
-	while ((entry = readdir(folder)))
+	while ((r = folder_next(folder, &entry)) > 0)
 		if (str_eq(entry->d_name, name) &&
 		    str_format(path, sizeof(path), "%s/output/%s", state_dir, entry->d_name) >= 0)
 			return file_read(path, LAST_OUTPUT_MAX, ret, ret_n);
-	return -ENOENT;
+	return r < 0 ? r : -ENOENT;
 }
 
 enum status last_output_load(const char *state_dir, const char *namespace, const char *alloc,

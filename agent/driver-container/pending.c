@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 #include "model/order.h"
 
@@ -101,12 +102,13 @@ enum status pending_each(const char *state_dir, pending_fn *visit, void *userdat
 	cleanup_closedir DIR *folder = NULL;
 	const struct dirent *entry;
 	char path[PATH_MAX];
+	int r;
 
-	if (str_format(path, sizeof(path), "%s/pending", state_dir) >= 0)
-		folder = opendir(path);
-	if (!folder && errno != ENOENT)
-		return error_set(err, status_from_errno(errno), errno, "open %s", path);
-	while (folder && (entry = readdir(folder))) {
+	if (str_format(path, sizeof(path), "%s/pending", state_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "read pending in %s", state_dir);
+	folder = opendir(path);
+	r = folder || errno == ENOENT ? 0 : -errno;
+	while (folder && (r = folder_next(folder, &entry)) > 0) {
 		struct taken taken = {.reason = ""};
 		struct error own;
 
@@ -120,5 +122,6 @@ enum status pending_each(const char *state_dir, pending_fn *visit, void *userdat
 		taken_release(&taken);
 		visit(entry->d_name, NULL, &own, userdata);
 	}
-	return STATUS_OK;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read the folder pending in %s", state_dir)
+		     : STATUS_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/mountinfo.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -159,17 +160,13 @@ static int match(const char *proc, int64_t pid, const char *id)
 	threads = opendir(path);
 	if (!threads)
 		return errno == ENOENT ? 0 : -errno;
-	r = -ESRCH;
-	while (r == -ESRCH) {
-		errno = 0;
-		entry = readdir(threads);
-		if (!entry)
-			return -errno; /* 0: all of them have ended */
-		if (entry->d_name[0] != '.' &&
-		    str_format(path, sizeof(path), "%s/task/%s", folder, entry->d_name) >= 0)
+	while ((r = folder_next(threads, &entry)) > 0)
+		if (str_format(path, sizeof(path), "%s/task/%s", folder, entry->d_name) >= 0) {
 			r = thread_has_id(proc, path, id);
-	}
-	return r;
+			if (r != -ESRCH)
+				return r;
+		}
+	return r; /* 0: all of them have ended */
 }
 
 bool process_is_of(const char *proc, int64_t pid, const char *id)
@@ -183,22 +180,23 @@ enum status process_find(const char *proc, const char *id, int64_t *ret_pid, str
 	const struct dirent *entry;
 	bool sees_manager = false; /* it never ends: a folder without it hides processes of other accounts */
 	uint32_t pid, unknown = 0;
-	int r, error = 0;
+	int r = processes ? 0 : -errno;
+	int found, error = 0;
 
-	while (processes && (errno = 0, entry = readdir(processes))) {
+	while (processes && (r = folder_next(processes, &entry)) > 0) {
 		if (parse_u32(entry->d_name, 1, INT32_MAX, &pid) < 0)
 			continue;
 		sees_manager |= pid == 1;
-		r = match(proc, pid, id);
-		if (r == 1) {
+		found = match(proc, pid, id);
+		if (found == 1) {
 			*ret_pid = pid;
 			return STATUS_OK;
 		}
-		unknown = r < 0 ? pid : unknown;
-		error = r < 0 ? r : error;
+		unknown = found < 0 ? pid : unknown;
+		error = found < 0 ? found : error;
 	}
-	if (!processes || errno != 0)
-		return error_set(err, STATUS_UNAVAILABLE, errno, "cannot list the processes in %s", proc);
+	if (r < 0)
+		return error_set(err, STATUS_UNAVAILABLE, r, "cannot list the processes in %s", proc);
 	if (error < 0)
 		return error_set(err, STATUS_UNAVAILABLE, error,
 				 "cannot decide whether process %" PRIu32 " is one of container %.12s",

@@ -43,25 +43,43 @@ static int open_in(const char *folder, const char *name, int flags, char path[st
 
 DEFINE_CLEANUP(struct trail, trail_free)
 
-/* Finds the end of the chain in the file that logrotate(8) moved away, if the new one is still empty. */
-static void find_head(struct trail *trail)
+/* Finds the end of the chain in the file that logrotate(8) moved away to @path. Returns 0 or a negative
+ * errno. */
+static int read_moved(struct trail *trail, const char *path)
 {
-	char path[PATH_MAX + 2], tail[4 * CHAIN_LOG_LINE_MAX];
-	off_t size = lseek(trail->log.read_fd, 0, SEEK_END);
-	struct chain_log_end end;
-
-	if (size != 0 || str_format(path, sizeof(path), "%s.1", trail->path) < 0)
-		return;
 	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	char tail[4 * CHAIN_LOG_LINE_MAX];
+	struct chain_log_end end;
+	off_t size;
 	size_t n;
 
-	size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	size = lseek(fd, 0, SEEK_END);
+	if (size < 0)
+		return -errno;
 	n = size > (off_t)sizeof(tail) ? sizeof(tail) : (size_t)size;
-	if (size <= 0 || pread(fd, tail, n, size - (off_t)n) != (ssize_t)n ||
-	    chain_log_read_end(tail, n, (off_t)n == size, digest, &end) < 0)
-		return;
+	if (pread(fd, tail, n, size - (off_t)n) != (ssize_t)n)
+		return -EIO;
+	TRY_SYS(chain_log_read_end(tail, n, (off_t)n == size, digest, &end));
 	trail->head.rec = end.rec;
 	memcpy(trail->head.digest, end.digest[0], sizeof(trail->head.digest));
+	return 0;
+}
+
+/* A new file that is still empty continues the chain of the one before. */
+static enum status find_head(struct trail *trail, struct error *err)
+{
+	char path[PATH_MAX + 2];
+	int r;
+
+	if (lseek(trail->log.read_fd, 0, SEEK_END) != 0)
+		return STATUS_OK;
+	(void)str_format(path, sizeof(path), "%s.1", trail->path);
+	r = read_moved(trail, path);
+	return r < 0 ? error_set(err, status_from_errno(r), r,
+				 "read the end of the trail in %s (if it is damaged, move it away)", path)
+		     : STATUS_OK;
 }
 
 enum status trail_open(const char *folder, const char *cluster, const char *node, struct trail **ret,
@@ -84,7 +102,7 @@ enum status trail_open(const char *folder, const char *cluster, const char *node
 	trail->repeats = rates_new();
 	if (!trail->repeats)
 		return error_no_memory(err, "the trail");
-	find_head(trail);
+	TRY(find_head(trail, err));
 	keyline_words(&trail->log.origin, "cluster", cluster, "node", node, "driver", "container");
 	rate_init(&trail->refusals, REFUSALS_PER_S, REFUSALS_BURST, clock_monotonic_us());
 	*ret = TAKE_PTR(trail);

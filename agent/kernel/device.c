@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/mountinfo.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -98,22 +99,16 @@ bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 /* Calls @named for each entry of @folder. No folder: the kernel does not know the file system type. */
 static bool each_listed(const char *folder, device_named_fn *named, void *userdata)
 {
-	DIR *dir = opendir(folder);
-	const struct dirent *entry = NULL;
-	bool is_wanted = true;
+	cleanup_closedir DIR *dir = opendir(folder);
+	const struct dirent *entry;
 	int r;
 
 	if (!dir)
 		return errno == ENOENT;
-	do {
-		errno = 0;
-		entry = readdir(dir); // NOLINT(concurrency-mt-unsafe): the folder is this function's
-		if (entry && entry->d_name[0] != '.')
-			is_wanted = named(entry->d_name, userdata);
-	} while (entry && is_wanted);
-	r = errno;
-	(void)closedir(dir);
-	return is_wanted && r == 0;
+	while ((r = folder_next(dir, &entry)) > 0)
+		if (!named(entry->d_name, userdata))
+			return false;
+	return r == 0;
 }
 
 bool device_each_superblock(device_named_fn *named, void *userdata)

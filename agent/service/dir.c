@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/param.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -48,23 +50,23 @@ static int open_folder(int at, const char *path, int flags, DIR **ret)
 	return 0;
 }
 
-/* Returns the next name that does not begin with a dot; NULL: the last one was read, or there are too many.
- * Names with a dot count as well: reading them takes as long. */
-static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
+/* Finds the next name that does not begin with a dot. Names with a dot count as well: reading them takes as
+ * long. Returns 1; 0: the last one was read, or there are too many; or a negative errno. */
+static int next_name(DIR *dir, size_t *n, bool *ret_too_many, const char **ret)
 {
 	const struct dirent *entry;
+	int r;
 
-	while ((entry = readdir(dir))) {
-		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))
-			continue;
+	while ((r = folder_next(dir, &entry)) > 0) {
 		if (++*n > SERVICE_DIR_ENTRIES_MAX) {
 			*ret_too_many = true;
-			return NULL;
+			return 0;
 		}
+		*ret = entry->d_name;
 		if (entry->d_name[0] != '.')
-			return entry->d_name;
+			return 1;
 	}
-	return NULL;
+	return r;
 }
 
 /* @id NULL: of all of them */
@@ -118,7 +120,7 @@ static int scan_folders(const char *path, struct scan_reported *reported,
 	if (r < 0)
 		return r;
 	assert(dir);
-	while ((name = next_name(dir, &n, &too_many))) {
+	while ((r = next_name(dir, &n, &too_many, &name)) > 0) {
 		if (!is_folder(dirfd(dir), name))
 			continue;
 		if (!is_id(reported, name)) {
@@ -133,7 +135,7 @@ static int scan_folders(const char *path, struct scan_reported *reported,
 		log_too_many(reported, NULL, "folders", SERVICE_DIR_FOLDERS_MAX);
 	if (too_many)
 		log_too_many(reported, NULL, "entries in the folder", SERVICE_DIR_ENTRIES_MAX);
-	return 0;
+	return MIN(r, 0); /* 1: above the limit of folders */
 }
 
 static bool has_suffix(const char *name)
@@ -231,7 +233,7 @@ int scan_sockets(const char *path, const char *id, struct scan_reported *reporte
 	}
 	assert(dir);
 	*ret_n = 0;
-	while ((name = next_name(dir, &n, &too_many))) {
+	while ((r = next_name(dir, &n, &too_many, &name)) > 0) {
 		if (!read_socket(dirfd(dir), path, id, name, reported, &one))
 			continue;
 		n_sockets++;
@@ -241,7 +243,7 @@ int scan_sockets(const char *path, const char *id, struct scan_reported *reporte
 		log_too_many(reported, id, "sockets (the newest are used)", REGISTRY_MAX);
 	if (too_many)
 		log_too_many(reported, id, "entries in the folder", SERVICE_DIR_ENTRIES_MAX);
-	return 0;
+	return r;
 }
 
 #define WATCHED                                                                                            \

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -114,18 +115,14 @@ static void add_dropin(struct search *search, const char *folder, const char *un
 static void list_dropins(struct search *search, const char *root, const char *folder, const char *unit)
 {
 	char path[PATH_MAX];
-	struct dirent *entry;
-	DIR *dir;
+	const struct dirent *entry;
+	cleanup_closedir DIR *dir = NULL;
 
 	if (str_format(path, sizeof(path), "%s%s/%s.d", root, folder, unit) < 0)
 		return;
 	dir = opendir(path);
-	if (!dir)
-		return;
-	/* its own stream, read by one thread */
-	while ((entry = readdir(dir))) // NOLINT(concurrency-mt-unsafe)
+	while (dir && folder_next(dir, &entry) > 0)
 		add_dropin(search, folder, unit, entry->d_name);
-	(void)closedir(dir);
 }
 
 static int compare_dropins(const void *a, const void *b)

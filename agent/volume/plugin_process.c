@@ -2,6 +2,7 @@
 #include "volume/plugin_process.h"
 
 #include "base/cleanup.h"
+#include "base/folder.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "rpc/thread.h"
@@ -166,12 +167,13 @@ static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 static void *look_run(void *userdata)
 {
 	struct look *look = userdata;
-	DIR *proc = opendir("/proc");
+	cleanup_closedir DIR *proc = opendir("/proc");
 	const struct dirent *entry;
 	bool sees_manager = false; /* it never ends: a /proc without it hides processes of other accounts */
 	struct stat_line line;
+	int r = 0;
 
-	while (proc && (entry = readdir(proc)) != NULL) {
+	while (proc && (r = folder_next(proc, &entry)) > 0) {
 		uint64_t pid;
 
 		if (parse_u64(entry->d_name, 1, INT32_MAX, &pid) != 0)
@@ -183,9 +185,7 @@ static void *look_run(void *userdata)
 		else if (is_of(look, (pid_t)pid, &line))
 			look_at(look, (pid_t)pid, &line);
 	}
-	look->found.is_partial |= !sees_manager;
-	if (proc)
-		(void)closedir(proc);
+	look->found.is_partial |= !sees_manager || r < 0;
 	(void)eventfd_write(look->done_fd, 1); /* cannot fail: the counter is 0 and the descriptor ours */
 	return NULL;
 }

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "base/uuid.h"
@@ -213,18 +214,16 @@ enum status record_each(const char *dir,
 {
 	cleanup_closedir DIR *stream = opendir(dir);
 	const struct dirent *entry;
-	enum status status = STATUS_OK;
+	int r = stream ? 0 : -errno;
 
-	if (!stream)
-		return error_set(err, status_from_errno(errno), errno, "list %s", dir);
-	while (status == STATUS_OK && (entry = readdir(stream))) {
+	while (stream && (r = folder_next(stream, &entry)) > 0) {
 		char name[RECORD_NAME_MAX + 1];
 		const char *rest;
 
 		if (split_name(entry->d_name, name, &rest) && str_eq(rest, SUFFIX))
-			status = each(name, userdata, err);
+			TRY(each(name, userdata, err));
 	}
-	return status;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "list %s", dir) : STATUS_OK;
 }
 
 /* Returns whether @rest is a suffix of file_write_atomic(), which is called with the name's lock held. */
@@ -239,10 +238,9 @@ enum status record_remove_unfinished(const char *dir, struct error *err)
 {
 	cleanup_closedir DIR *stream = opendir(dir);
 	const struct dirent *entry;
+	int r = stream ? 0 : -errno;
 
-	if (!stream)
-		return error_set(err, status_from_errno(errno), errno, "list %s", dir);
-	while ((entry = readdir(stream))) {
+	while (stream && (r = folder_next(stream, &entry)) > 0) {
 		char name[RECORD_NAME_MAX + 1];
 		cleanup_close int lock = -1;
 		const char *rest;
@@ -254,7 +252,7 @@ enum status record_remove_unfinished(const char *dir, struct error *err)
 			return error_set(err, status_from_errno(errno), errno, "cannot remove %s/%s", dir,
 					 entry->d_name);
 	}
-	return STATUS_OK;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "list %s", dir) : STATUS_OK;
 }
 
 enum status record_add_mount(Docker__VolumeRecord *record, const char *id, struct error *err)

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "call/connect.h"
@@ -250,14 +251,11 @@ static void part_name(char *ret, size_t size, const char *to, const char *file, 
 /* The files of @folder that end with @suffix; as many as belong to a sane installation. */
 static void put_folder(struct bundle *bundle, const char *to, const char *folder, const char *suffix)
 {
-	DIR *dir = opendir(folder);
+	cleanup_closedir DIR *dir = opendir(folder);
+	int r = dir ? 0 : -errno;
 	int n = 0;
 
-	if (!dir) {
-		note_missing(bundle, folder, strerror(errno));
-		return;
-	}
-	for (const struct dirent *entry; n < FILES_MAX && (entry = readdir(dir));) {
+	for (const struct dirent *entry; dir && n < FILES_MAX && (r = folder_next(dir, &entry)) > 0;) {
 		size_t length = strlen(entry->d_name);
 		char name[100], path[PATH_MAX];
 
@@ -268,7 +266,8 @@ static void put_folder(struct bundle *bundle, const char *to, const char *folder
 		if (str_format(path, sizeof(path), "%s/%s", folder, entry->d_name) >= 0)
 			put_path(bundle, name, path, TAIL_MAX);
 	}
-	(void)closedir(dir);
+	if (r < 0)
+		note_missing(bundle, folder, strerror(-r));
 }
 
 static void put_output(struct bundle *bundle, const char *name, const char *const *argv)

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/parse.h"
 #include "base/str.h"
 
@@ -161,16 +162,13 @@ static enum status forget_one(struct used *used, const char *name, int64_t now_m
 
 static enum status forget_old(struct used *used, int64_t now_ms, struct error *err)
 {
-	DIR *dir = opendir(used->folder);
-	enum status status = STATUS_OK;
+	cleanup_closedir DIR *dir = opendir(used->folder);
 	const struct dirent *entry;
+	int r = dir ? 0 : -errno;
 
-	if (!dir)
-		return error_set(err, status_from_errno(errno), errno, "read %s", used->folder);
-	while (status == STATUS_OK && (entry = readdir(dir)))
-		status = forget_one(used, entry->d_name, now_ms, err);
-	(void)closedir(dir);
-	return status;
+	while (dir && (r = folder_next(dir, &entry)) > 0)
+		TRY(forget_one(used, entry->d_name, now_ms, err));
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read %s", used->folder) : STATUS_OK;
 }
 
 enum status used_begin(struct used *used, const struct fence_order *order, int64_t now_ms, struct error *err)

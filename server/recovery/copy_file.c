@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -26,16 +27,17 @@ enum status copy_folder_make(const char *path, struct error *err)
 {
 	cleanup_closedir DIR *dir = NULL;
 	const struct dirent *entry;
+	int r;
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return error_set(err, status_from_errno(errno), errno, "make %s", path);
 	dir = opendir(path);
 	if (!dir)
 		return error_set(err, status_from_errno(errno), errno, "open %s", path);
-	while ((entry = readdir(dir)))
+	while ((r = folder_next(dir, &entry)) > 0)
 		if (entry->d_name[0] != '.')
 			(void)unlinkat(dirfd(dir), entry->d_name, 0); /* a folder in it is not ours */
-	return STATUS_OK;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read %s", path) : STATUS_OK;
 }
 
 enum status copy_move(const char *from, const char *to, struct error *err)

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "conf/conf.h"
@@ -31,20 +32,21 @@ static enum status add_dropins(const char *config_path, struct kit *kit, struct 
 	char name[KIT_NAME_SIZE];
 	char folder[PATH_MAX];
 	char path[PATH_MAX];
-	enum status status = conf_dropin_dir(config_path, folder, err);
+	int r;
 
-	if (status == STATUS_OK)
-		dir = opendir(folder);
-	while (dir && status == STATUS_OK && (entry = readdir(dir))) {
+	TRY(conf_dropin_dir(config_path, folder, err));
+	dir = opendir(folder);
+	r = dir || errno == ENOENT ? 0 : -errno;
+	while (dir && (r = folder_next(dir, &entry)) > 0) {
 		if (!conf_is_dropin(entry->d_name))
 			continue;
 		if (str_format(name, sizeof(name), KIT_DROPINS "%s", entry->d_name) < 0 ||
 		    str_format(path, sizeof(path), "%s/%s", folder, entry->d_name) < 0)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "%s/%s is too long a name for a kit", folder, entry->d_name);
-		status = kit_add(kit, name, path, err);
+		TRY(kit_add(kit, name, path, err));
 	}
-	return status;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read %s", folder) : STATUS_OK;
 }
 
 /* A key that was put there for the next start would make the kit useless until then. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "failing_folder.h"
 #include "unit_clock.h"
 
 #include "volume/plugin_process.h"
@@ -198,6 +199,17 @@ TEST(a_proc_that_hides_processes_is_noticed)
 	plugin_process_children(&no_plugin, 0, UINT64_MAX, FOLDER, &children);
 	assert_false(children.is_partial);
 	assert_int_equal(in_child(look_through_a_proc_of_its_own), 0);
+}
+
+TEST(a_proc_that_cannot_be_read_to_its_end_is_noticed)
+{
+	const struct plugin_process no_plugin = {0};
+	struct plugin_children children;
+
+	folder_error = ENOMEM;
+	plugin_process_children(&no_plugin, 0, UINT64_MAX, FOLDER, &children);
+	folder_error = 0;
+	assert_true(children.is_partial);
 }
 
 enum { SILENT = 5000000, SILENT_N = PROCESS_LOOKS_MAX + 1 }; /* above every pid of the kernel */

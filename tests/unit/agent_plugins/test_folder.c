@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of sockets: what is found in it, what is passed over, and what happens when it goes. */
 
+#include "failing_folder.h"
 #include "yard.h"
 
 #include "csi/csi_client.h"
@@ -110,6 +111,20 @@ TEST_ON(a_folder_that_is_replaced_is_watched_anew, struct yard, y, yard_setup, y
 	assert_int_equal(mkdir(y->dir, 0700), 0);
 	yard_bind(y, "a", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+}
+
+YARD_TEST(plugins_stay_while_their_folder_cannot_be_read_to_its_end)
+{
+	yard_start(y);
+	(void)yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	folder_error = EIO;
+	folder_is_at_once = true;
+	touch(y, ".", "file"); /* has it read again */
+	touch(y, "a", "file");
+	yard_idle(y, 60);
+	folder_error = 0;
+	assert_int_equal(instances(y), 1);
 }
 
 YARD_TEST(removing_the_folder_ends_plugins_but_keeps_their_facts)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes for the members of a job from one file, and what is done with them when no file describes them. */
 
+#include "failing_folder.h"
 #include "run.h"
 #include "temp_dir.h"
 #include "unit.h"
@@ -437,6 +438,16 @@ TEST_FIXTURE(prune_deletes_data_only_if_the_volume_asks_for_it, setup, teardown)
 	expect_request("Volumes.Delete {\"id\":\"old\",\"namespace\":\"default\"}\n");
 	assert_string_equal(fake.calls,
 			    "Volumes.Register(db[0]) Volumes.Deregister(tmp) Volumes.Deregister(db[1]) ");
+}
+
+/* What could not be read is described, and not to be deleted. */
+TEST_FIXTURE(apply_changes_nothing_for_a_folder_that_cannot_be_read_to_its_end, setup, teardown)
+{
+	write_file("db.volume.hcl", "id = \"db\"\ntype = \"native\"\n");
+	folder_error = EIO;
+	expect_failure(with_folder("apply --prune --yes"), status_from_errno(EIO), "cannot read the folder");
+	folder_error = 0;
+	assert_string_equal(fake.requests, "");
 }
 
 TEST_GROUP(run_begin, run_end)

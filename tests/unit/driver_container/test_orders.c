@@ -722,6 +722,31 @@ CASE(a_driver_that_starts_after_a_rotation_continues_the_chain)
 			 1);
 }
 
+CASE(a_driver_that_cannot_read_the_end_of_its_trail_does_not_start)
+{
+	char path[FOLDER_SIZE + 16], moved[FOLDER_SIZE + 16];
+	struct trail *trail = NULL;
+	struct error err;
+
+	(void)snprintf(path, sizeof(path), "%s/trail.log", f->folder);
+	(void)snprintf(moved, sizeof(moved), "%s/trail.log.1", f->folder);
+	assert_int_equal(mkdir(moved, 0700), 0);
+	assert_int_not_equal(trail_open(f->folder, "prod", "node-1", &trail, &err), STATUS_OK);
+	assert_contains(err.msg, "trail.log.1");
+	assert_null(trail);
+	assert_int_equal(rmdir(moved), 0);
+	assert_int_equal(symlink("/dev/null", moved), 0);
+	assert_int_not_equal(trail_open(f->folder, "prod", "node-1", &trail, NULL), STATUS_OK);
+	assert_int_equal(unlink(moved), 0);
+	assert_int_equal(file_write_atomic(moved, 0640, "junk\n", 5), 0);
+	assert_int_not_equal(trail_open(f->folder, "prod", "node-1", &trail, NULL), STATUS_OK);
+	assert_int_equal(close(creat(moved, 0640)), 0); /* empty: without a record, as if it were missing */
+	assert_ok(trail_open(f->folder, "prod", "node-1", &trail, NULL));
+	assert_int_equal(unlink(moved), 0);
+	write_record(trail, "first");
+	assert_int_equal(end_trail(trail, f->folder, " rec=1 "), 1);
+}
+
 CASE(a_trail_that_was_deleted_takes_no_record)
 {
 	struct keyline record = KEYLINE_INIT;

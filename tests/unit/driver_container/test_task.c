@@ -4,6 +4,7 @@
  * tree; the process of a container is a child of the test. */
 #include "container.h"
 #include "driver.h"
+#include "failing_folder.h"
 #include "folder.h"
 #include "publish.h"
 #include "readback_process.h"
@@ -948,6 +949,23 @@ CASE(a_start_that_is_answered_late_is_compared_when_it_runs)
 CASE(a_start_that_the_last_run_of_the_driver_did_not_compare_is_compared)
 {
 	start_late(f);
+	task_free_all(&f->driver);
+	model.done = NULL;
+	assert_int_equal(count_pending(f), 1);
+	begin_process();
+	model.status = "running";
+	assert_ok(task_recall_all(&f->driver, NULL));
+	expect_compared_and_removed(f);
+}
+
+CASE(a_driver_that_cannot_list_the_starts_of_its_last_run_does_not_start)
+{
+	start_late(f);
+	task_free_all(&f->driver);
+	model.done = NULL;
+	folder_error = EIO;
+	assert_int_equal(task_recall_all(&f->driver, NULL), status_from_errno(EIO));
+	folder_error = 0;
 	task_free_all(&f->driver);
 	model.done = NULL;
 	assert_int_equal(count_pending(f), 1);
