@@ -102,7 +102,8 @@ static const char *why_wait(const struct lost_call *lost, const struct plugin_ch
 				 "answer it"
 			       : "the agent has no memory or thread to look for processes that still mount";
 	if (children->n_naming > 0 && !(is_quiet && has_mounted(children, table, folder)))
-		return "a process that names the volume's folder began during that call and has not ended";
+		return "a process that names the volume's folder, or does not show its command line, began "
+		       "during that call and has not ended";
 	if (children->is_partial) {
 		*ret_pid = 0;
 		return "/proc hides processes from the agent, which may still mount: remove ProtectProc= "

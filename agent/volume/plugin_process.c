@@ -2,6 +2,7 @@
 #include "volume/plugin_process.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/folder.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -17,12 +18,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
 
-enum { STAT_SIZE = 1024, PROC_PATH_SIZE = 64, SERVICE_MANAGER = 1, STACK_SIZE = 128 * 1024 };
+enum {
+	STAT_SIZE = 1024,
+	PROC_PATH_SIZE = 64,
+	COMMAND_LINE_MAX = 8 << 20, /* the kernel allows 6 MiB. Source: bprm_stack_limits() */
+	SERVICE_MANAGER = 1,
+	STACK_SIZE = 128 * 1024,
+};
 
 uint64_t plugin_process_now(void)
 {
@@ -110,6 +118,17 @@ bool plugin_process_is_alive(const struct plugin_process *process)
 	return line.since == process->since && !has_ended(&line);
 }
 
+/* As fd_read_all(). */
+static int read_command_line(pid_t pid, char **ret, size_t *ret_n)
+{
+	char path[PROC_PATH_SIZE];
+	cleanup_close int fd = -EBADF;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd_read_all(fd, COMMAND_LINE_MAX, ret, ret_n);
+}
+
 /* Is @folder, or something below it, among the arguments, or in one of them? */
 static bool names(const char *arguments, size_t n, const char *folder)
 {
@@ -148,9 +167,10 @@ static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 {
 	const struct plugin_process *plugin = &look->plugin;
 	struct plugin_children *ret = &look->found;
-	char arguments[PROCESS_ARGUMENTS_SIZE];
-	size_t n = read_file(pid, "cmdline", arguments, sizeof(arguments));
-	bool is_naming = n > 0 && names(arguments, n, look->folder);
+	cleanup_free char *arguments = NULL;
+	size_t n = sizeof(ret->arguments);
+	int r = read_command_line(pid, &arguments, &n);
+	bool is_naming = r < 0 ? r != -ENOENT && r != -ESRCH : names(arguments, n, look->folder);
 
 	if (!is_naming && (plugin->session <= SERVICE_MANAGER || line->session != plugin->session))
 		return;
@@ -159,8 +179,9 @@ static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 		take_name(line, ret);
 	}
 	if (is_naming && ret->n_naming == 1) {
-		memcpy(ret->arguments, arguments, n + 1);
-		ret->n_arguments = n + 1;
+		ret->n_arguments = MIN(n + 1, sizeof(ret->arguments));
+		if (arguments)
+			memcpy(ret->arguments, arguments, ret->n_arguments - 1);
 	}
 }
 

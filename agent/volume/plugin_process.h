@@ -11,7 +11,7 @@
 
 enum {
 	PROCESS_NAME_SIZE = 32,
-	PROCESS_ARGUMENTS_SIZE = 4096, /* as much of a command line is looked at */
+	PROCESS_ARGUMENTS_SIZE = 4096, /* as much of a command line is kept */
 	PROCESS_LOOK_MS = 2000,	       /* as long the caller waits */
 	PROCESS_LOOKS_MAX = 4,	       /* that wait for a process, each on a thread of its own */
 };
@@ -34,14 +34,14 @@ bool plugin_process_is_alive(const struct plugin_process *process);
 
 /* Processes that began in some time, and may be at work for a plugin that was called then. */
 struct plugin_children {
-	size_t n_naming;    /* that name the folder among their arguments, started by any process */
+	size_t n_naming;    /* that name the folder among their arguments, or may; started by any process */
 	size_t n_session;   /* others, of the plugin's session */
 	bool is_partial;    /* /proc hides processes from the caller, which may be such ones */
 	bool is_unfinished; /* nothing else is known: @pid does not answer; 0: no memory or thread to ask */
 	pid_t pid;	    /* one of them; of those that name it, if there are any */
 	char name[PROCESS_NAME_SIZE];
 	char arguments[PROCESS_ARGUMENTS_SIZE]; /* of one that names it: each ends with 0, so does the last */
-	size_t n_arguments;			/* bytes */
+	size_t n_arguments;			/* bytes; the size of the array: there may be more */
 };
 
 /** Looks through /proc once. A process that does not answer is waited for once, and by one thread.

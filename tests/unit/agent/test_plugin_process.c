@@ -76,6 +76,31 @@ TEST(a_process_that_names_the_folder_is_found_with_any_parent)
 	}
 }
 
+TEST(a_folder_behind_a_long_argument_is_found)
+{
+	static const size_t lengths[] = {PROCESS_ARGUMENTS_SIZE - 40, 5000, 100000};
+	const struct plugin_process no_plugin = {0};
+	uint64_t from = plugin_process_now();
+	struct plugin_children children;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		char *argument = NON_NULL(malloc(lengths[i] + sizeof(FOLDER)));
+		pid_t pid;
+
+		memset(argument, 'j', lengths[i]);
+		memcpy(argument + lengths[i], FOLDER, sizeof(FOLDER));
+		pid = start("echo; read never", argument, true);
+		free(argument);
+		plugin_process_children(&no_plugin, from - 1, UINT64_MAX, FOLDER, &children);
+		assert_int_equal(children.n_naming, 1);
+		assert_int_equal(children.n_arguments, PROCESS_ARGUMENTS_SIZE); /* more than it keeps */
+		assert_int_equal(children.arguments[PROCESS_ARGUMENTS_SIZE - 1], '\0');
+		plugin_process_children(&no_plugin, from - 1, UINT64_MAX, FOLDER "2", &children);
+		assert_int_equal(children.n_naming, 0);
+		end(pid);
+	}
+}
+
 TEST(the_name_of_a_process_is_no_line_of_its_own)
 {
 	uint64_t from = plugin_process_now();
@@ -297,6 +322,37 @@ static int look_at_silent_ones(void)
 		return __LINE__;
 	WAIT_UNTIL((timed_look(1, 1, &children), !children.is_unfinished));
 	return children.n_naming == 1 && children.pid == SILENT + 1 ? 0 : __LINE__;
+}
+
+/* A command line of zeros; @size negative: one that cannot be read. */
+static bool may_name(off_t size)
+{
+	const struct plugin_process no_plugin = {0};
+	struct plugin_children children;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", SILENT + 1);
+	(void)remove(path);
+	if (size < 0 ? mkdir(path, 0700) < 0 : close(creat(path, 0600)) < 0 || truncate(path, size) < 0)
+		return false;
+	plugin_process_children(&no_plugin, 1, 1, FOLDER, &children);
+	return children.n_naming == 1 && children.n_arguments == PROCESS_ARGUMENTS_SIZE;
+}
+
+static int look_at_one_that_may_name_it(void)
+{
+	enum { MOST = 8 << 20 };
+
+	if (!take_proc() || mkdir("/proc/1", 0700) < 0 || !add_silent(1))
+		return __LINE__;
+	if (may_name(0) || may_name(5000) || may_name(MOST))
+		return __LINE__;
+	return may_name(MOST + 1) && may_name(-1) ? 0 : __LINE__;
+}
+
+TEST(a_command_line_that_cannot_be_read_whole_may_name_the_folder)
+{
+	assert_int_equal(in_child(look_at_one_that_may_name_it), 0);
 }
 
 TEST(a_process_that_hangs_its_readers_costs_one_wait_and_one_thread)
