@@ -59,10 +59,10 @@ struct gc_phase {
 struct gc_run {
 	STAILQ_ENTRY(gc_run) queue;
 	struct server *server;
-	struct rpc_call *call;	   /* waits for the end; NULL: periodic */
-	int64_t before_ms;	   /* what ended before that is collected */
-	int64_t revoked_before_ms; /* likewise, by known_ms(): revocations that ended */
-	int64_t audit_now_ms;	   /* likewise, by which the audit's age counts */
+	struct rpc_call *call;	/* waits for the end; NULL: periodic */
+	int64_t before_ms;	/* what ended before that is collected */
+	int64_t sure_before_ms; /* likewise, by known_ms(): what could not be made again */
+	int64_t audit_now_ms;	/* likewise, by which the audit's age counts */
 	bool dry_run;
 	bool is_early;		      /* only of allocations of namespaces that have many */
 	bool has_left;		      /* an early one, what it takes later */
@@ -187,7 +187,7 @@ static bool collect_claims(struct gc_run *run, struct change *change)
 	bool is_through = true;
 	size_t before = run->freed.n;
 
-	run->freed.before_ms = run->before_ms;
+	run->freed.before_ms = run->sure_before_ms;
 	if (freed_collect(run->server, &run->freed, run->dry_run ? NULL : change, GC_SLICE_MAX, &is_through,
 			  &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err, .op = "gc"},
@@ -210,7 +210,7 @@ static bool may_collect_token(const struct gc_run *run, const ProtobufCMessage *
 {
 	const Holdfast__V1__StoredToken *stored = (const void *)record;
 
-	return token_is_expired(stored->token, run->before_ms);
+	return token_is_expired(stored->token, run->sure_before_ms);
 }
 
 static bool collect_records(struct gc_run *run, struct change *change)
@@ -241,13 +241,14 @@ static bool may_collect_revocation(const struct gc_run *run, const ProtobufCMess
 	const Holdfast__V1__Revocation *revocation = (const void *)record;
 
 	/* what it revoked is of a former CA, which is not trusted */
-	return (revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->revoked_before_ms) ||
+	return (revocation->ends_at_ms != 0 && revocation->ends_at_ms < run->sure_before_ms) ||
 	       revocation->revoked_at_ms < run->server->trust_begins_at_ms;
 }
 
 static bool may_collect_enrollment(const struct gc_run *run, const ProtobufCMessage *record)
 {
-	return ((const Holdfast__V1__StoredEnrollment *)(const void *)record)->expires_at_ms < run->before_ms;
+	return ((const Holdfast__V1__StoredEnrollment *)(const void *)record)->expires_at_ms <
+	       run->sure_before_ms;
 }
 
 /* Collects the audit by its own settings. It commits by itself. */
@@ -409,8 +410,9 @@ static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* The time by which revocations and the audit count as old without a person: a clock that is ahead for a
- * while, before it is set at the start or since, must not delete them. 0: not known yet. */
+/* The time by which revocations, tokens, enrolments, the history of claims and the audit count as old without
+ * a person: a clock that is ahead for a while, before it is set at the start or since, must not delete them.
+ * 0: not known yet. */
 static int64_t known_ms(const struct gc *gc)
 {
 	int64_t led_ms = nodes_led_ms(gc->server);
@@ -442,7 +444,7 @@ static enum status gc_start(struct gc *gc, const struct gc_run *wanted, uint64_t
 		.server = gc->server,
 		.call = wanted->call,
 		.before_ms = before(now_ms, older_than_ms),
-		.revoked_before_ms = before(sure_ms, older_than_ms),
+		.sure_before_ms = before(sure_ms, older_than_ms),
 		.audit_now_ms = sure_ms,
 		.dry_run = wanted->dry_run,
 		.is_early = wanted->is_early,

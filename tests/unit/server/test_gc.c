@@ -168,14 +168,14 @@ static const char *put_volume_for(struct fixture *f, int number)
 	return id;
 }
 
-static void put_freed_claim(struct fixture *f, int number)
+static void put_freed_claim(struct fixture *f, int number, int64_t freed_ms)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim claim =
 		ROW(.namespace = NAMESPACE_DEFAULT, .external_id = "db", .plugin_id = PLUGIN_NATIVE,
 		    .profile = "disk", .node_id = "n1", .boot_id = BOOT_1, .mode = CLAIM_WRITE,
 		    .access_mode = SINGLE_NODE_WRITER, .attachment_mode = ATTACHMENT_FILE_SYSTEM,
-		    .state = CLAIM_FREED, .evidence = EVIDENCE_RECEIPT, .modify_time_ms = 1);
+		    .state = CLAIM_FREED, .evidence = EVIDENCE_RECEIPT, .modify_time_ms = freed_ms);
 
 	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), put_volume_for(f, number));
 	claim.volume_create_time_ms =
@@ -203,7 +203,7 @@ CASE(however_much_there_is_all_of_it_goes_and_once)
 
 		for (int k = 0; k < amounts[i]; k++) {
 			put_alloc(f, k);
-			put_freed_claim(f, (int)i * 1000 * FREED_EACH + k);
+			put_freed_claim(f, (int)i * 1000 * FREED_EACH + k, 1);
 		}
 		settle(f);
 		expect(f, true, n, n - n_kept);
@@ -416,9 +416,32 @@ CLUSTER_TEST(it_is_collected_unasked_and_recorded_once)
 	gc_free(gc_own);
 }
 
-/* For instance the machine's clock at its start, which is set minutes later. */
-CLUSTER_TEST(a_clock_that_is_ahead_for_a_while_ends_no_revocation)
+static void put_enrollment(struct fixture *f, const char *key, int64_t expires_ms)
 {
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	uint8_t hash[TOKEN_HASH_SIZE] = {1};
+	Holdfast__V1__StoredEnrollment stored =
+		V1(stored_enrollment, .node = TEXT("n1"), .token_sha256 = {.len = sizeof(hash), .data = hash},
+		   .expires_at_ms = expires_ms);
+
+	change_put_record(&change, key, &stored.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* Until the clock is right again: a person's run counts by it. */
+static void expect_kept(struct fixture *f, const char *const keys[static 3], uint32_t freed)
+{
+	run_for(f->event, 100);
+	for (size_t i = 0; i < 3; i++)
+		assert_non_null(records_get(&f->server->state.records, keys[i]));
+	expect(f, true, 0, freed);
+}
+
+/* For instance the machine's clock at its start, which is set minutes later. */
+CLUSTER_TEST(a_clock_that_is_ahead_for_a_while_deletes_nothing)
+{
+	static const char *const keys[] = {PREFIX_REVOCATION "serial/01", PREFIX_TOKEN "a",
+					   PREFIX_ENROLLMENT "n1"};
 	enum { DAY_MS = 24 * 3600 * 1000 };
 	char *key = TEXT(PREFIX_REVOCATION "serial/01");
 	Holdfast__V1__Revocation revocation =
@@ -429,18 +452,24 @@ CLUSTER_TEST(a_clock_that_is_ahead_for_a_while_ends_no_revocation)
 
 	change_put_record(&change, key, &revocation.base);
 	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	put_token(f, TEXT("a"), clock_realtime_ms() + DAY_MS);
+	put_enrollment(f, keys[2], clock_realtime_ms() + DAY_MS);
+	put_freed_claim(f, 0, clock_realtime_ms() + DAY_MS);
+	put_freed_claim(f, 1, clock_realtime_ms() + DAY_MS);
+	settle(f);
 	f->server->config.gc_interval_us = 20 * USEC_PER_MSEC;
 	f->server->config.gc_after_us = USEC_PER_MSEC;
 	assert_int_equal(gc_new(f->server, &gc_own, NULL), STATUS_OK);
 	unit_clock_step(2 * DAY_MS);
-	run_for(f->event, 100);
-	assert_non_null(records_get(&f->server->state.records, key));
+	expect_kept(f, keys, 1);
 	unit_clock_advance(2 * 3600 * USEC_PER_SEC);
-	run_for(f->event, 100);
-	assert_non_null(records_get(&f->server->state.records, key));
+	expect_kept(f, keys, 1);
 	unit_clock_step(-2 * DAY_MS);
 	unit_clock_advance(DAY_MS * USEC_PER_MSEC);
-	UNTIL(f, !records_get(&f->server->state.records, key));
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		UNTIL(f, !records_get(&f->server->state.records, keys[i]));
+	expect(f, true, 0, 0);
 	gc_free(gc_own);
 }
 
