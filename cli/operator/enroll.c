@@ -328,6 +328,15 @@ static void release_event(sd_event **event)
 	(void)sd_event_unref(*event);
 }
 
+/* For a shell. */
+static void print_path(const char *before, const char *path)
+{
+	char text[4 * PATH_MAX];
+
+	str_copy_argument(text, sizeof(text), path);
+	(void)printf("%s%s", before, text);
+}
+
 static void show_variables(const struct enroll_line *line, const struct paths *paths)
 {
 	char address[RPC_SERVER_NAME_SIZE];
@@ -337,8 +346,10 @@ static void show_variables(const struct enroll_line *line, const struct paths *p
 	(void)fputs("Variables for commands:\nexport HOLDFAST_ADDR=", stdout);
 	for (size_t i = 0; i < line->n_servers; i++)
 		(void)printf("%s%s", i > 0 ? "," : "", rpc_address_text(&line->servers[i], address));
-	(void)printf("\nexport HOLDFAST_CACERT=%s HOLDFAST_CLIENT_CERT=%s HOLDFAST_CLIENT_KEY=%s\n",
-		     paths->ca, paths->cert, paths->key);
+	print_path("\nexport HOLDFAST_CACERT=", paths->ca);
+	print_path(" HOLDFAST_CLIENT_CERT=", paths->cert);
+	print_path(" HOLDFAST_CLIENT_KEY=", paths->key);
+	(void)putchar('\n');
 }
 
 static enum status show_enrolled(const struct invocation *inv, const struct enroll_line *line,

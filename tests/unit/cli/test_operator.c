@@ -2,9 +2,11 @@
 /* Commands about the server itself, tokens and completion against a model of it. */
 
 #include "run.h"
+#include "temp_dir.h"
 #include "unit.h"
 
 #include "base/fd.h"
+#include "enroll/enroll_call.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -381,6 +383,34 @@ TEST_FIXTURE(ids_are_offered_to_the_shell, run_setup, NULL)
 	assert_non_null(strstr(fake.requests, "\"prefix\":\"w\""));
 	expect_usage_error("completion ids task", "there are no ids of 'task'");
 	expect_usage_error("completion bash x", "unexpected argument 'x'");
+}
+
+WRAPPED(enum status, enroll_call, sd_event *event, const struct enroll_line *line, const char *path,
+	char **ret_key, Holdfast__V1__EnrollResponse **ret, struct error *err)
+{
+	*ret_key = NULL;
+	*ret = holdfast__v1__enroll_response__unpack(NULL, 0, (const uint8_t *)"");
+	return STATUS_OK;
+}
+
+TEST_FIXTURE(an_enrolment_prints_paths_as_a_shell_reads_them, run_setup, NULL)
+{
+	char folder[TEMP_DIR_SIZE], out[TEMP_PATH_SIZE], text[4 * TEMP_PATH_SIZE], path[TEMP_PATH_SIZE];
+
+	temp_dir_make(folder);
+	(void)temp_dir_path(out, folder, "a;'b");
+	(void)str_format(
+		text, sizeof(text),
+		"enroll holdfast-enroll/1/prod/operator:ann/" TOKEN "/" TOKEN "/claims:4656 --out %s", out);
+	expect_ok(text);
+	(void)str_format(text, sizeof(text),
+			 "\nexport HOLDFAST_CACERT='%s/a;'\\''b/ca.pem' HOLDFAST_CLIENT_CERT='%s/a;'\\''b/"
+			 "operator-ann.pem' HOLDFAST_CLIENT_KEY='%s/a;'\\''b/operator-ann.key'\n",
+			 folder, folder, folder);
+	expect_output(text);
+	assert_int_equal(unlink(temp_dir_path(path, out, "ca.pem")), 0);
+	assert_int_equal(unlink(temp_dir_path(path, out, "operator-ann.pem")), 0);
+	temp_dir_remove(folder);
 }
 
 TEST_GROUP(run_begin, run_end)
