@@ -610,7 +610,8 @@ static void refuse_order(struct op *op, const char *reason, struct error *err)
 static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err);
 static void refuse_made(struct op *op);
 
-/* Checks again the conditions that may have changed during a long pull. */
+/* Checks again the conditions that may have changed during a long pull; and before a start that its task has
+ * no end: its container stays if DestroyTask fails. */
 static enum status check_still(const struct op *op, const char **ret_reason, struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
@@ -620,6 +621,11 @@ static enum status check_still(const struct op *op, const char **ret_reason, str
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the order for task '%s' of allocation %s expired before it was carried "
 				 "out; ask the server for another one",
+				 op->task, op->alloc);
+	*ret_reason = "ended";
+	if (nonces_has_ended(op->driver->nonces, &op->taken.order))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "task '%s' of allocation %s was ended by DestroyTask and is not started",
 				 op->task, op->alloc);
 	return op->taken.order.kind == ORDER_START ? check_mounts(op, ret_reason, err) : STATUS_OK;
 }

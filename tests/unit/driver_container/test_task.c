@@ -54,6 +54,7 @@ static struct {
 	const char *unreadable; /* file of the process that is too large; NULL: none */
 	bool is_start_late;	/* the engine does not answer it in time */
 	bool is_look_refused;	/* the engine describes no container */
+	bool is_removal_refused;
 	bool starts_on_removal; /* the engine carries out an earlier start then */
 	bool holds;		/* stops and pulls are not answered */
 	size_t n_held;
@@ -262,7 +263,7 @@ static void answer_last(void)
 	if (str_starts_with(model.last, "POST /containers/" ID "/kill?signal=SIGKILL") &&
 	    !model.ignores_kill && model.killed == STATUS_OK)
 		(void)kill(model.process, SIGKILL);
-	if (str_starts_with(model.last, "DELETE /containers/" ID)) {
+	if (str_starts_with(model.last, "DELETE /containers/" ID) && !model.is_removal_refused) {
 		assert_false(process_runs());
 		if (model.starts_on_removal)
 			begin_process();
@@ -271,6 +272,8 @@ static void answer_last(void)
 	}
 	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_late)
 		done(error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "late"), &err, NULL, model.userdata);
+	else if (str_starts_with(model.last, "DELETE") && model.is_removal_refused)
+		done(error_set(&err, STATUS_INTERNAL, 0, "busy"), &err, NULL, model.userdata);
 	else if (strstr(model.last, "/kill?") && model.killed != STATUS_OK)
 		done(error_set(&err, model.killed, 0, "it cannot be killed"), &err, NULL, model.userdata);
 	else if (is_look && json && model.is_look_refused)
@@ -722,6 +725,26 @@ CASE(a_task_whose_removal_failed_is_not_restarted)
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(answer.msg, "DestroyTask");
 	assert_string_equal(model.asked, "");
+	expect_trail(f, "reason=ended");
+}
+
+/* A compromised agent has kept the order. */
+CASE(a_task_that_was_made_and_whose_removal_failed_is_not_started)
+{
+	ask_task(f, false);
+	while (!model.body)
+		answer_last();
+	task_free_all(&f->driver);
+	model.done = NULL;
+	model.is_removal_refused = true;
+	destroy(f, true);
+	assert_int_equal(answer.status, STATUS_INTERNAL);
+	assert_non_null(model.body);
+	model.is_removal_refused = false;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_null(strstr(model.asked, "/start"));
+	assert_null(model.body);
 	expect_trail(f, "reason=ended");
 }
 
