@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pending.h"
 
+#include "container.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/folder.h"
@@ -21,12 +23,14 @@ enum { FOLDER_MODE = 0700, FILE_MODE = 0600, FILE_SIZE_MAX = 2 << 20 };
 /* The body of the order follows until the container is compared. */
 struct head {
 	struct order order;
-	int64_t compared_ms; /* when the run began that was compared */
+	char id[CONTAINER_ID_SIZE];
+	int64_t compared_ms; /* when the run began that was compared; 0: it was not */
 };
 
-enum status pending_put(const char *state_dir, const char *name, const struct taken *taken, struct error *err)
+enum status pending_put(const char *state_dir, const char *name, const char *id, const struct taken *taken,
+			struct error *err)
 {
-	const struct head head = {.order = taken->order};
+	struct head head = {.order = taken->order};
 	size_t n = sizeof(head) + protobuf_c_message_get_packed_size(taken->body);
 	cleanup_free uint8_t *bytes = malloc(n);
 	char path[PATH_MAX];
@@ -34,6 +38,7 @@ enum status pending_put(const char *state_dir, const char *name, const struct ta
 
 	if (!bytes)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "keep an order");
+	(void)str_copy(head.id, sizeof(head.id), id);
 	memcpy(bytes, &head, sizeof(head));
 	(void)protobuf_c_message_pack(taken->body, bytes + sizeof(head));
 	if (str_format(path, sizeof(path), "%s/pending", state_dir) >= 0)
@@ -52,18 +57,16 @@ void pending_remove(const char *state_dir, const char *name)
 }
 
 /* The body goes last: half of this is no comparison. */
-void pending_compared(const char *state_dir, const char *name, int64_t started_ms)
+void pending_settle(const char *state_dir, const char *name, int64_t started_ms)
 {
 	cleanup_close int fd = -EBADF;
 	char path[PATH_MAX];
 
 	if (str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) >= 0)
 		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 ||
-	    pwrite(fd, &started_ms, sizeof(started_ms), offsetof(struct head, compared_ms)) !=
-		    sizeof(started_ms) ||
-	    ftruncate(fd, sizeof(struct head)) < 0)
-		pending_remove(state_dir, name);
+	if (fd >= 0 && pwrite(fd, &started_ms, sizeof(started_ms), offsetof(struct head, compared_ms)) ==
+			       sizeof(started_ms))
+		(void)!ftruncate(fd, sizeof(struct head));
 }
 
 bool pending_was_compared(const char *state_dir, const char *name,
@@ -78,17 +81,22 @@ bool pending_was_compared(const char *state_dir, const char *name,
 	    file_read(path, sizeof(head), &bytes, &n) < 0 || n != sizeof(head))
 		return false;
 	memcpy(&head, bytes, sizeof(head));
-	return memcmp(head.order.nonce, nonce, ORDER_NONCE_SIZE) == 0 && head.compared_ms == started_ms;
+	return memcmp(head.order.nonce, nonce, ORDER_NONCE_SIZE) == 0 && head.compared_ms != 0 &&
+	       head.compared_ms == started_ms;
 }
 
-static enum status read_one(const char *path, struct taken *ret, struct error *err)
+static enum status read_one(const char *path, char ret_id[static CONTAINER_ID_SIZE], struct taken *ret,
+			    struct error *err)
 {
 	cleanup_free char *bytes = NULL;
 	ProtobufCBinaryData order, body;
 	size_t n = 0;
 	int r = file_read(path, FILE_SIZE_MAX, &bytes, &n);
 
-	if (r < 0 || n < sizeof(struct head))
+	if (r == 0 && n >= sizeof(struct head))
+		(void)str_format(ret_id, CONTAINER_ID_SIZE, "%.*s", CONTAINER_ID_SIZE - 1,
+				 bytes + offsetof(struct head, id));
+	if (r < 0 || n < sizeof(struct head) || !container_is_id(ret_id))
 		return error_set(err, STATUS_DATA_LOSS, r, "%s holds no order", path);
 	order = (ProtobufCBinaryData){sizeof(ret->order), (uint8_t *)bytes};
 	if (n == sizeof(struct head))
@@ -110,17 +118,18 @@ enum status pending_each(const char *state_dir, pending_fn *visit, void *userdat
 	r = folder || errno == ENOENT ? 0 : -errno;
 	while (folder && (r = folder_next(folder, &entry)) > 0) {
 		struct taken taken = {.reason = ""};
+		char id[CONTAINER_ID_SIZE] = "";
 		struct error own;
 
 		if (!str_starts_with(entry->d_name, "holdfast-") ||
 		    str_format(path, sizeof(path), "%s/pending/%s", state_dir, entry->d_name) < 0)
 			continue;
-		if (read_one(path, &taken, &own) == STATUS_OK) {
-			visit(entry->d_name, &taken, NULL, userdata);
+		if (read_one(path, id, &taken, &own) == STATUS_OK) {
+			visit(entry->d_name, id, &taken, NULL, userdata);
 			continue;
 		}
 		taken_release(&taken);
-		visit(entry->d_name, NULL, &own, userdata);
+		visit(entry->d_name, id, NULL, &own, userdata);
 	}
 	return r < 0 ? error_set(err, status_from_errno(r), r, "read the folder pending in %s", state_dir)
 		     : STATUS_OK;

@@ -80,6 +80,7 @@ struct op {
 	char plugin[CONTAINER_ID_SIZE]; /* of the container that is destroyed */
 	char plugin_socket[CONTAINER_ID_SIZE];
 	char container_id[CONTAINER_ID_SIZE];
+	char handle_id[CONTAINER_ID_SIZE]; /* of the container, by the handle of the caller */
 	struct last_output output;
 	struct readback *readback; /* the request, once it is known */
 	struct readback_fault fault;
@@ -103,8 +104,8 @@ struct op {
 	sd_event_source *end_timer;
 };
 
-/* A container that the engine described once: it has ended when the kernel shows no process of it, and not
- * when the engine no longer has it. */
+/* A container that the engine described once, also to the last run of the driver: it has ended when the
+ * kernel shows no process of it, and not when the engine no longer has it. */
 struct known {
 	LIST_ENTRY(known) link;
 	char name[CONTAINER_NAME_SIZE];
@@ -207,15 +208,20 @@ static bool is_file_shared(const struct op *op)
 	return false;
 }
 
+/* The comparison of its container is over. */
 static void op_settle(struct op *op)
 {
-	const char *state_dir = op->driver->settings->state_dir;
-	bool is_own = op->is_started && !is_file_shared(op);
+	if (op->is_started && !is_file_shared(op))
+		pending_settle(op->driver->settings->state_dir, op->name,
+			       op->is_compared ? op->started_ms : 0);
+	op->is_started = false;
+}
 
-	if (is_own && op->is_compared)
-		pending_compared(state_dir, op->name, op->started_ms);
-	else if (is_own)
-		pending_remove(state_dir, op->name);
+/* Its container is gone. */
+static void op_forget(struct op *op)
+{
+	if (!is_file_shared(op))
+		pending_remove(op->driver->settings->state_dir, op->name);
 	op->is_started = false;
 }
 
@@ -318,6 +324,18 @@ static enum status check_ended(const struct op *op, const char *id, struct error
 			 id, op->task, op->alloc, pid);
 }
 
+static enum status known_add(struct driver *driver, const char *name, const char *id, struct error *err)
+{
+	struct known *known = calloc(1, sizeof(*known));
+
+	if (!known)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "remember a container");
+	(void)str_copy(known->name, sizeof(known->name), name);
+	(void)str_copy(known->id, sizeof(known->id), id);
+	LIST_INSERT_HEAD(&driver->knowns, known, link);
+	return STATUS_OK;
+}
+
 /* Remembers the container. Fails while another one that had the name before still runs.
  * @id that the engine describes now; NULL: it has no container of the name */
 static enum status known_set(struct op *op, const char *id, struct error *err)
@@ -331,15 +349,26 @@ static enum status known_set(struct op *op, const char *id, struct error *err)
 		health_forget(op->driver, known->id);
 		known_free(known);
 	}
-	if (!id)
-		return STATUS_OK;
-	known = calloc(1, sizeof(*known));
-	if (!known)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "remember a container");
-	(void)str_copy(known->name, sizeof(known->name), op->name);
-	(void)str_copy(known->id, sizeof(known->id), id);
-	LIST_INSERT_HEAD(&op->driver->knowns, known, link);
-	return STATUS_OK;
+	return id ? known_add(op->driver, op->name, id, err) : STATUS_OK;
+}
+
+static bool is_id_known(struct driver *driver, const char *id)
+{
+	const struct known *known;
+
+	LIST_FOREACH (known, &driver->knowns, link)
+		if (str_eq(known->id, id))
+			return true;
+	return false;
+}
+
+/* The engine has no container of the name. The one of the caller's handle is known too: an id has one name,
+ * so callers have as many containers remembered as run, at most. */
+static enum status check_missing(struct op *op, struct error *err)
+{
+	if (op->handle_id[0] != '\0' && !is_id_known(op->driver, op->handle_id))
+		TRY(known_set(op, op->handle_id, err));
+	return known_set(op, NULL, err);
 }
 
 static void fail_look(struct op *op, const struct error *err);
@@ -357,7 +386,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 		err = &own;
 	}
 	if (status == STATUS_OK || is_missing) {
-		status = known_set(op, is_missing ? NULL : container.id, &own);
+		status = is_missing ? check_missing(op, &own) : known_set(op, container.id, &own);
 		err = &own;
 	}
 	if (status != STATUS_OK) {
@@ -682,6 +711,7 @@ static void ask_start(struct op *op)
 	const char *reason;
 	struct error err;
 
+	assert(container_is_id(op->container_id));
 	if (check_still(op, &reason, &err) != STATUS_OK) {
 		withdraw(op, reason, &err);
 		return;
@@ -691,7 +721,8 @@ static void ask_start(struct op *op)
 		return;
 	}
 	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK ||
-	    pending_put(op->driver->settings->state_dir, op->name, &op->taken, &err) != STATUS_OK) {
+	    pending_put(op->driver->settings->state_dir, op->name, op->container_id, &op->taken, &err) !=
+		    STATUS_OK) {
 		op_fail(op, &err);
 		return;
 	}
@@ -786,7 +817,7 @@ static void on_removed(struct op *op, const struct error *err)
 		log_ctx(LOG_CRIT, &(struct log_ctx){.alloc = op->alloc, .op = "start", .err = err},
 			"cannot remove the container of task '%s', which is not as it was ordered", op->task);
 	else
-		op_settle(op);
+		op_forget(op);
 	(void)error_set(
 		&own, STATUS_FAILED_PRECONDITION, 0,
 		"the engine made task '%s' of allocation %s otherwise than ordered: %s is '%s', not '%s'; "
@@ -1143,12 +1174,16 @@ static void follow_later(struct op *op, uint64_t delay_us)
  * container that has ended. */
 static void follow_seen(struct op *op, struct container *container)
 {
-	bool has_ended = container &&
-			 container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED &&
+	bool is_own = container && str_eq(container->nonce, op->nonce);
+	bool has_ended = is_own && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED &&
 			 container->started_ms != op->before_ms && !op->is_recalled;
 
-	if (!container || !str_eq(container->nonce, op->nonce) || has_ended) {
-		op_settle(op);
+	if (!is_own || has_ended) {
+		if (!container)
+			op_forget(op);
+		else if (is_own) /* the file may be of the other order */
+			op_settle(op);
+		op->is_started = false;
 		op_refuse(op, STATUS_ABORTED, "the task ended before it was compared");
 	} else if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
 		follow_later(op, FOLLOW_S * USEC_PER_SEC);
@@ -1159,12 +1194,14 @@ static void follow_seen(struct op *op, struct container *container)
 
 static const struct op_kind follow_kind = {.seen = follow_seen};
 
-static void recall(const char *name, const struct taken *taken, const struct error *err, void *userdata)
+static void recall(const char *name, const char *id, const struct taken *taken, const struct error *err,
+		   void *userdata)
 {
 	struct driver *driver = userdata;
 	bool is_task = taken && taken->order.kind == ORDER_START;
 	const Holdfast__Driver__V1__TaskConfig *task = is_task ? (const void *)taken->body : NULL;
 	const Holdfast__Driver__V1__NetworkConfig *network = taken ? (const void *)taken->body : NULL;
+	struct error failure;
 	struct taken own;
 	struct op *op;
 
@@ -1180,7 +1217,10 @@ static void recall(const char *name, const struct taken *taken, const struct err
 		taken_release(&own);
 		return;
 	}
-	if (!own.body) /* it was compared */
+	if (known_add(driver, name, id, &failure) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "start", .err = &failure},
+			"container %s counts as gone if the engine forgets it", name);
+	if (!own.body) /* the comparison is over */
 		return;
 	op = op_new(driver, NULL, &follow_kind, is_task ? task->alloc_id : network->alloc_id,
 		    is_task ? task->task : "");
@@ -1611,6 +1651,8 @@ void task_recover(struct rpc_call *call, const ProtobufCMessage *request, void *
 	if (!op)
 		return;
 	hex_encode(op->nonce, handle->nonce.data, ORDER_NONCE_SIZE);
+	if (container_is_id(handle->state))
+		(void)str_copy(op->handle_id, sizeof(op->handle_id), handle->state);
 	task_op_look(op);
 }
 
@@ -1771,8 +1813,7 @@ static void on_destroyed(struct op *op, const struct error *err)
 	}
 	if (op->call) /* that of the last boot went with it: it is another one's now */
 		clear_plugin_folder(op);
-	if (!is_file_shared(op))
-		pending_remove(op->driver->settings->state_dir, op->name);
+	op_forget(op);
 	reply_empty(op, op->task[0] != '\0' ? &holdfast__driver__v1__destroy_task_response__descriptor
 					    : &holdfast__driver__v1__destroy_network_response__descriptor);
 }

@@ -28,6 +28,8 @@
 #define ID "0123456789abcdef"
 #define NAME "/containers/holdfast-" ALLOC "-web"
 #define PUBLISH "/run/holdfast-mount/publish"
+#define OTHER_ALLOC "0190a6f2-0000-7000-8000-000000000002"
+#define OTHER "/containers/holdfast-" OTHER_ALLOC "-web"
 #define NETWORK "/containers/holdfast-net-" ALLOC
 
 static const uint8_t seed[ORDER_KEY_SIZE] = "this is the seed of a test's key";
@@ -251,6 +253,7 @@ static void answer_last(void)
 {
 	engine_done_fn *done = model.done;
 	bool is_look = str_eq(model.last, "GET " NAME "/json") || str_eq(model.last, "GET " NETWORK "/json");
+	bool is_other = str_eq(model.last, "GET " OTHER "/json");
 	bool is_create = str_starts_with(model.last, "POST /containers/create");
 	json_t *json = is_create ? json_pack("{s:s}", "Id", ID) : is_look && model.body ? describe() : NULL;
 	struct error err;
@@ -278,7 +281,8 @@ static void answer_last(void)
 		done(error_set(&err, model.killed, 0, "it cannot be killed"), &err, NULL, model.userdata);
 	else if (is_look && json && model.is_look_refused)
 		done(error_set(&err, STATUS_INTERNAL, 0, "too large"), &err, NULL, model.userdata);
-	else if ((is_look && !json) || (model.has_no_image && str_starts_with(model.last, "GET /images/")))
+	else if (is_other || (is_look && !json) ||
+		 (model.has_no_image && str_starts_with(model.last, "GET /images/")))
 		done(error_set(&err, STATUS_NOT_FOUND, 0, "no such container"), &err, NULL, model.userdata);
 	else
 		done(STATUS_OK, NULL, json, model.userdata);
@@ -875,6 +879,21 @@ static size_t count_pending(const struct fixture *f)
 	return access(path, F_OK) == 0;
 }
 
+static void begin_next_run(struct fixture *f)
+{
+	task_free_all(&f->driver);
+	model.done = NULL;
+	assert_ok(task_recall_all(&f->driver, NULL));
+}
+
+/* Its file has only the id of its container. */
+static void expect_settled(struct fixture *f)
+{
+	assert_int_equal(count_pending(f), 1);
+	begin_next_run(f);
+	assert_int_equal(f->driver.n_operations, 0);
+}
+
 /* Until the driver does nothing more. */
 static void await_rest(struct fixture *f)
 {
@@ -1015,8 +1034,28 @@ CASE(a_late_start_whose_task_has_ended_is_over)
 	start_late(f);
 	await_rest(f);
 	assert_int_equal(f->driver.n_operations, 0);
-	assert_int_equal(count_pending(f), 0);
 	expect_trail(f, "res=failed code=ABORTED");
+	expect_settled(f);
+}
+
+CASE(a_late_start_that_another_order_follows_leaves_the_file_of_that)
+{
+	start_late(f);
+	(void)json_object_set_new(json_object_get(model.body, "Labels"), "dev.holdfast.order",
+				  json_string("00000000000000000000000000000000"));
+	await_rest(f);
+	expect_trail(f, "res=failed code=ABORTED");
+	begin_next_run(f);
+	assert_int_equal(f->driver.n_operations, 1);
+}
+
+CASE(a_late_start_whose_container_is_gone_leaves_no_file)
+{
+	start_late(f);
+	json_decref(model.body);
+	model.body = NULL;
+	await_rest(f);
+	assert_int_equal(count_pending(f), 0);
 }
 
 static void run_once(struct fixture *f)
@@ -1034,6 +1073,8 @@ static void expect_second_follower(struct fixture *f)
 	while (f->driver.n_operations > 1)
 		run_once(f);
 	assert_int_equal(count_pending(f), 1);
+	begin_next_run(f);
+	assert_int_equal(f->driver.n_operations, 1);
 }
 
 /* The engine has not answered the restart yet when the first start is found to have ended. */
@@ -1077,11 +1118,10 @@ CASE(a_late_start_does_not_keep_its_task_from_being_destroyed)
 	assert_int_equal(count_pending(f), 0);
 }
 
-CASE(a_start_that_is_answered_leaves_no_file)
+CASE(a_start_that_is_answered_is_not_followed)
 {
 	start_well(f);
-	assert_int_equal(count_pending(f), 0);
-	assert_int_equal(f->driver.n_operations, 0);
+	expect_settled(f);
 }
 
 /* 256 of systemd's 1024 descriptors; all tasks of a node by the limit of the unit. */
@@ -1482,7 +1522,34 @@ CASE(a_task_that_was_restarted_is_left_by_a_later_order)
 CASE(a_running_task_that_was_not_compared_is_compared_by_the_same_start)
 {
 	start_running(f); /* it had ended when it was looked at */
+	expect_settled(f);
+	expect_refused_and_removed(f, false);
 	assert_int_equal(count_pending(f), 0);
+}
+
+static void begin_short_run(void)
+{
+	model.status = "running";
+}
+
+/* By its description it ran, and it had ended when the kernel was asked. */
+CASE(a_run_that_ended_before_it_was_compared_is_compared_if_it_runs)
+{
+	model.at = "POST " NAME "/start";
+	model.meanwhile = begin_short_run;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_contains(model.asked, "/wait?condition=not-running");
+	expect_trail(f, "compared=0");
+	begin_process();
+	expect_refused_and_removed(f, false);
+}
+
+/* An engine lies about the time of the start. */
+CASE(a_run_without_a_time_does_not_pass_for_compared)
+{
+	start_running(f);
+	model.has_run = false;
 	expect_refused_and_removed(f, false);
 }
 
@@ -1527,6 +1594,162 @@ CASE(comparisons_of_another_boot_are_forgotten)
 	assert_ok(task_recall_all(&f->driver, NULL));
 	assert_int_equal(f->driver.n_operations, 0);
 	assert_int_equal(count_pending(f), 0);
+}
+
+/* --- a container that the engine has forgotten when the next run of the driver begins --- */
+
+static void recover(struct fixture *f, const char *alloc, const char *id)
+{
+	uint8_t nonce[ORDER_NONCE_SIZE] = {1};
+	Holdfast__Driver__V1__TaskHandle handle =
+		PB(holdfast__driver__v1__task_handle, .version = 1, .alloc_id = (char *)(uintptr_t)alloc,
+		   .task = TEXT("web"), .state = (char *)(uintptr_t)id, .nonce = {sizeof(nonce), nonce});
+	const Holdfast__Driver__V1__RecoverTaskRequest request =
+		PB(holdfast__driver__v1__recover_task_request, .handle = &handle);
+
+	memset(&answer, 0, sizeof(answer));
+	model.asked[0] = '\0';
+	task_recover((struct rpc_call *)&answer, &request.base, &f->driver);
+	await_answer(f);
+}
+
+static void wait_task(struct fixture *f)
+{
+	const Holdfast__Driver__V1__WaitTaskRequest request =
+		PB(holdfast__driver__v1__wait_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+
+	f->driver.waits_max = 1;
+	memset(&answer, 0, sizeof(answer));
+	model.asked[0] = '\0';
+	task_wait((struct rpc_call *)&answer, &request.base, &f->driver);
+	await_answer(f);
+}
+
+static void forget_container(void)
+{
+	json_decref(model.body);
+	model.body = NULL;
+}
+
+/* Each call of an agent that goes on with its tasks. */
+static void expect_forgotten(struct fixture *f)
+{
+	const char *msg = "runs on this machine: end it";
+
+	recover(f, ALLOC, "");
+	expect_kept(STATUS_UNAVAILABLE, msg);
+	wait_task(f);
+	expect_kept(STATUS_UNAVAILABLE, msg);
+	stop(f, 0);
+	expect_kept(STATUS_UNAVAILABLE, msg);
+	destroy(f, true);
+	expect_kept(STATUS_UNAVAILABLE, msg);
+	assert_int_equal(count_pending(f), 1);
+}
+
+static void expect_gone(struct fixture *f)
+{
+	end_process();
+	recover(f, ALLOC, ID);
+	assert_int_equal(answer.status, STATUS_NOT_FOUND);
+	stop(f, 0);
+	assert_int_equal(answer.status, STATUS_OK);
+	destroy(f, true);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_int_equal(count_pending(f), 0);
+}
+
+CASE(the_next_run_of_the_driver_knows_a_container_that_the_engine_forgot)
+{
+	start_compared(f);
+	forget_container();
+	begin_next_run(f);
+	expect_forgotten(f);
+	begin_next_run(f); /* the attempts have not forgotten it */
+	expect_forgotten(f);
+	expect_gone(f);
+}
+
+/* By the engine's word; its process runs. */
+CASE(the_next_run_of_the_driver_knows_a_container_that_was_not_compared)
+{
+	start_running(f);
+	forget_container();
+	begin_next_run(f);
+	expect_forgotten(f);
+	expect_gone(f);
+}
+
+/* The driver was ended before the engine's answer. */
+CASE(the_next_run_of_the_driver_knows_a_container_that_is_to_be_compared)
+{
+	start_late(f);
+	begin_running();
+	forget_container();
+	begin_next_run(f);
+	for (int i = 0; i < 10; i++)
+		run_once(f);
+	assert_int_equal(f->driver.n_operations, 1);
+	assert_int_equal(count_pending(f), 1);
+	end_process();
+	await_rest(f);
+	assert_int_equal(count_pending(f), 0);
+}
+
+CASE(ids_of_containers_of_another_boot_are_forgotten)
+{
+	start_compared(f);
+	forget_container();
+	task_free_all(&f->driver);
+	f->driver.boot_id[0]++;
+	assert_ok(task_recall_all(&f->driver, NULL));
+	assert_true(LIST_EMPTY(&f->driver.knowns));
+	destroy(f, true);
+	assert_int_equal(answer.status, STATUS_OK);
+}
+
+CASE(a_file_without_the_id_of_a_container_is_no_order)
+{
+	char path[FOLDER_SIZE + 64];
+	int fd;
+
+	start_compared(f);
+	(void)snprintf(path, sizeof(path), "%s/pending/holdfast-" ALLOC "-web", f->folder);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "X", 1, sizeof(struct order)), 1);
+	(void)close(fd);
+	begin_next_run(f);
+	assert_true(LIST_EMPTY(&f->driver.knowns));
+	assert_int_equal(count_pending(f), 1);
+}
+
+/* The state folder is lost. */
+CASE(a_handle_shows_the_container_that_the_engine_forgot)
+{
+	start_compared(f);
+	forget_container();
+	task_free_all(&f->driver);
+	recover(f, ALLOC, ID);
+	expect_kept(STATUS_UNAVAILABLE, "runs on this machine: end it");
+	destroy(f, true);
+	expect_kept(STATUS_UNAVAILABLE, "runs on this machine: end it");
+	end_process();
+	recover(f, ALLOC, ID);
+	assert_int_equal(answer.status, STATUS_NOT_FOUND);
+	assert_true(LIST_EMPTY(&f->driver.knowns));
+	recover(f, ALLOC, "/");
+	assert_int_equal(answer.status, STATUS_NOT_FOUND);
+}
+
+/* A compromised agent invents allocations. */
+CASE(handles_make_an_id_known_by_one_name)
+{
+	start_compared(f);
+	recover(f, OTHER_ALLOC, ID);
+	assert_int_equal(answer.status, STATUS_NOT_FOUND);
+	forget_container();
+	recover(f, ALLOC, ID);
+	expect_kept(STATUS_UNAVAILABLE, "runs on this machine: end it");
 }
 
 /* The driver compares it with the order that started it. */
