@@ -33,6 +33,7 @@ struct volume_spec {
 	struct volume_parts parts; /* to store */
 	bool is_new;
 	bool changed;	       /* differs from the stored volume */
+	bool modes_changed;    /* has other capabilities than the stored volume */
 	bool resized;	       /* asks for another size than before */
 	bool secrets_replaced; /* differs from the stored volume in its secrets */
 };
@@ -71,6 +72,33 @@ static size_t volume_spec_modes_in_use(struct volume_entry *entry,
 	return n;
 }
 
+static bool has_capabilities_of(const struct volume *volume, const struct volume *other)
+{
+	for (uint32_t i = 0; i < other->n_capabilities; i++)
+		if (!volume_has_capability(volume, other->capabilities[i].access_mode,
+					   other->capabilities[i].attachment_mode))
+			return false;
+	return true;
+}
+
+/* Its provider is making @volume with the stored capabilities: an answer to an earlier call confirms no other
+ * ones. */
+static enum status check_capabilities(const struct volume_spec *spec, bool is_creation, struct error *err)
+{
+	const struct volume *volume = &spec->parts.volume;
+
+	if (!is_creation || !spec->modes_changed ||
+	    spec->parts.detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"capability: volume %s is being created with other capabilities, nothing was stored; "
+		"when it is made, change them: holdfast volume register FILE%s%s; to begin again: "
+		"holdfast volume deregister %s%s%s",
+		volume->id, NAMESPACE_OPTION(volume->namespace), volume->id,
+		NAMESPACE_OPTION(volume->namespace));
+}
+
 /* Lets only a creation continue while the volume is being created; refuses one that is being deleted. */
 static enum status check_phase(struct server *server, const struct volume_parts *current, bool is_creation,
 			       struct error *err)
@@ -95,6 +123,10 @@ static enum status merge(struct server *server, struct volume_entry *entry, cons
 	if (status == STATUS_OK)
 		status = volume_detail_resize(spec->parts.detail, update->detail->capacity_min,
 					      update->detail->capacity_max, &spec->resized, err);
+	spec->modes_changed = !has_capabilities_of(&entry->volume, &spec->parts.volume) ||
+			      !has_capabilities_of(&spec->parts.volume, &entry->volume);
+	if (status == STATUS_OK)
+		status = check_capabilities(spec, is_creation, err);
 	spec->changed = spec->changed || spec->resized;
 	if (status == STATUS_OK)
 		spec->secrets_replaced = !message_text_maps_eq(
@@ -371,6 +403,51 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 				    err);
 }
 
+/* Stages the provider's task: make it, continue making it, expand it, or nothing. */
+static enum status begin_phase(struct server *server, struct volume_spec *spec, bool *ret_works,
+			       struct error *err)
+{
+	Holdfast__V1__VolumeDetail *detail = spec->parts.detail;
+	bool is_creating = detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
+
+	*ret_works = true;
+	if (is_creating)
+		return STATUS_OK;
+	if (spec->is_new)
+		return volume_phase_begin(detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
+			       ? STATUS_OK
+			       : error_no_memory(err, "a volume");
+	*ret_works = wants_expansion(spec);
+	return *ret_works ? stage_expansion(server, spec, err) : STATUS_OK;
+}
+
+static enum status store_creation(struct server *server, struct rpc_call *call, struct volume_spec *spec,
+				  struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool is_made =
+		!spec->is_new && spec->parts.detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
+	struct volumes_waiting *waiting;
+	char object[VOLUME_OBJECT_SIZE];
+	bool works;
+
+	if (spec->changed)
+		TRY(namespaces_check_room(&server->state.namespaces, spec->parts.volume.namespace,
+					  spec->is_new, err));
+	TRY(begin_phase(server, spec, &works, err));
+	if (spec->changed)
+		volume_store_stage(server, &change, &spec->parts);
+	if (spec->changed || works)
+		audit_write(server, &change, call, CREATE, volume_object(&spec->parts.volume, object),
+			    is_made ? "it exists" : "to be made by its provider");
+	waiting = volumes_waiting_new(call, &spec->parts.volume);
+	if (waiting) {
+		waiting->created = !is_made;
+		waiting->secrets_replaced = spec->secrets_replaced;
+	}
+	return change_commit_taking(server, &change, on_creating, waiting, err);
+}
+
 enum { UNCONFIRMED_MAX = 256, UNCONFIRMED_SIZE = UNCONFIRMED_MAX + sizeof("not confirmed by its plugin: ") };
 
 /* A registration while its plugin is being asked. */
@@ -379,6 +456,7 @@ struct registering {
 	struct volume_parts given;
 	struct volume asked; /* as the plugin was asked about it: merged with the stored volume */
 	char unconfirmed[UNCONFIRMED_SIZE]; /* the reason to do without the answer; "": no reason */
+	bool is_creation;		    /* of a volume that exists, with other capabilities */
 };
 
 static void registering_free(struct registering *registering)
@@ -449,20 +527,23 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 		status = access_check(server, registering->call, ACCESS_VOLUME_WRITE,
 				      namespace_or_default(registering->given.volume.namespace), &why);
 		if (status == STATUS_OK)
-			status = volume_spec_prepare(server, registering->call, &registering->given, false,
-						     &spec, &why);
+			status = volume_spec_prepare(server, registering->call, &registering->given,
+						     registering->is_creation, &spec, &why);
 		if (status == STATUS_OK)
 			status = check_asked(&registering->asked, &spec.parts.volume, &why);
-		if (status == STATUS_OK)
+		if (status == STATUS_OK && registering->is_creation)
+			status = store_creation(server, registering->call, &spec, &why);
+		else if (status == STATUS_OK)
 			status = store_registration(server, registering->call, &spec,
 						    is_skipped ? registering->unconfirmed : NULL, &why);
 	}
 	if (status != STATUS_OK)
-		answer_refused(server, registering->call, REGISTER, &why);
+		answer_refused(server, registering->call, registering->is_creation ? CREATE : REGISTER, &why);
 }
 
 static enum status ask_plugin(struct server *server, struct rpc_call *call, struct volume_parts *given,
-			      struct volume_spec *spec, const char *unconfirmed, struct error *err)
+			      struct volume_spec *spec, const char *unconfirmed, bool is_creation,
+			      struct error *err)
 {
 	cleanup(registering_freep) struct registering *registering = calloc(1, sizeof(*registering));
 	enum status status;
@@ -470,6 +551,7 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 	if (!registering)
 		return error_no_memory(err, "a volume");
 	registering->call = call;
+	registering->is_creation = is_creation;
 	if (unconfirmed[0] != '\0')
 		(void)str_format(registering->unconfirmed, sizeof(registering->unconfirmed),
 				 "not confirmed by its plugin: %s", unconfirmed);
@@ -515,56 +597,12 @@ static enum status handle_register(struct server *server, struct rpc_call *call,
 	TRY(volume_spec_prepare(server, call, &given, false, &spec, err));
 	if (spec.changed)
 		TRY(volume_check_plugin(server, &spec.parts.volume, &has_controller, err));
-	return has_controller ? ask_plugin(server, call, &given, &spec, request->unconfirmed_reason, err)
-			      : store_registration(server, call, &spec, NULL, err);
+	return has_controller
+		       ? ask_plugin(server, call, &given, &spec, request->unconfirmed_reason, false, err)
+		       : store_registration(server, call, &spec, NULL, err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_register, Holdfast__V1__RegisterVolumeRequest, REGISTER, handle_register)
-
-/* Stages the provider's task: make it, continue making it, expand it, or nothing. */
-static enum status begin_phase(struct server *server, struct volume_spec *spec, bool *ret_works,
-			       struct error *err)
-{
-	Holdfast__V1__VolumeDetail *detail = spec->parts.detail;
-	bool is_creating = detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
-
-	*ret_works = true;
-	if (is_creating)
-		return STATUS_OK;
-	if (spec->is_new)
-		return volume_phase_begin(detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
-			       ? STATUS_OK
-			       : error_no_memory(err, "a volume");
-	*ret_works = wants_expansion(spec);
-	return *ret_works ? stage_expansion(server, spec, err) : STATUS_OK;
-}
-
-static enum status store_creation(struct server *server, struct rpc_call *call, struct volume_spec *spec,
-				  struct error *err)
-{
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	bool is_made =
-		!spec->is_new && spec->parts.detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING;
-	struct volumes_waiting *waiting;
-	char object[VOLUME_OBJECT_SIZE];
-	bool works;
-
-	if (spec->changed)
-		TRY(namespaces_check_room(&server->state.namespaces, spec->parts.volume.namespace,
-					  spec->is_new, err));
-	TRY(begin_phase(server, spec, &works, err));
-	if (spec->changed)
-		volume_store_stage(server, &change, &spec->parts);
-	if (spec->changed || works)
-		audit_write(server, &change, call, CREATE, volume_object(&spec->parts.volume, object),
-			    is_made ? "it exists" : "to be made by its provider");
-	waiting = volumes_waiting_new(call, &spec->parts.volume);
-	if (waiting) {
-		waiting->created = !is_made;
-		waiting->secrets_replaced = spec->secrets_replaced;
-	}
-	return change_commit_taking(server, &change, on_creating, waiting, err);
-}
 
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateVolumeRequest *request, struct error *err)
@@ -577,7 +615,8 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	TRY(volume_spec_prepare(server, call, &given, true, &spec, err));
 	if (spec.is_new || spec.changed)
 		TRY(volume_check_ability(server, spec.parts.volume.plugin_id, &VOLUME_CAN_CREATE, err));
-	return store_creation(server, call, &spec, err);
+	return spec.modes_changed ? ask_plugin(server, call, &given, &spec, "", true, err)
+				  : store_creation(server, call, &spec, err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_create, Holdfast__V1__CreateVolumeRequest, CREATE, handle_create)

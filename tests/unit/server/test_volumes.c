@@ -333,6 +333,76 @@ PROVIDER_TEST(creating_an_existing_volume_updates_and_expands_it)
 	assert_int_equal(provider.calls[CALL_EXPAND], 2);
 }
 
+#define SHARED_MODE "{\"accessMode\":\"MULTI_NODE_MULTI_WRITER\",\"attachmentMode\":\"FILE_SYSTEM\"}"
+#define WITH_MODES(modes, more)                                                                              \
+	"{\"volume\":{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"nfs\",\"requestedCapabilities\":[" modes \
+	"]" more "}}"
+#define SHARED WITH_MODES(SHARED_MODE, "")
+#define BOTH                                                                                               \
+	WITH_MODES(                                                                                        \
+		"{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_SYSTEM\"}," SHARED_MODE, \
+		",\"context\":{\"made\":\"by me\"}")
+
+PROVIDER_TEST(other_capabilities_of_an_existing_volume_are_confirmed_by_its_plugin)
+{
+	static const char *const others[] = {SHARED, BOTH};
+
+	must(f, "Create", DB, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		provider.does_not_confirm = true;
+		refuses(f, "Create", others[i], STATUS_FAILED_PRECONDITION,
+			"multi-node-multi-writer/file-system: it is too old");
+		provider.does_not_confirm = false;
+		provider_order(CALL_VALIDATE, PROVIDER_FAIL, 1, STATUS_UNIMPLEMENTED);
+		refuses(f, "Create", others[i], STATUS_UNIMPLEMENTED, "--unconfirmed REASON");
+		assert_int_equal(db(f)->volume.n_capabilities, 1);
+		assert_int_equal(db(f)->volume.capabilities[0].access_mode, SINGLE_NODE_WRITER);
+	}
+	provider.calls[CALL_VALIDATE] = 0;
+	must(f, "Create", BOTH, "\"externalId\":\"vol-1\"");
+	assert_int_equal(db(f)->volume.n_capabilities, 2);
+	must(f, "Create", DB, NULL); /* one less */
+	assert_int_equal(db(f)->volume.n_capabilities, 1);
+	assert_int_equal(provider.calls[CALL_VALIDATE], 2);
+	must(f, "Create", DB, NULL);
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"k\":\"v\"}}}", NULL);
+	assert_int_equal(provider.calls[CALL_VALIDATE], 2); /* no other capabilities */
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+}
+
+PROVIDER_TEST(a_volume_deregistered_while_its_plugin_confirms_is_not_made_again)
+{
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Create", SHARED, &pending);
+	UNTIL(f, provider.calls[CALL_VALIDATE] == 1);
+	must(f, "Deregister", ID, NULL);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_ABORTED);
+	assert_null(db(f));
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+}
+
+/* The answer to the call in flight would confirm what the provider was not asked about. */
+PROVIDER_TEST(a_volume_that_is_being_created_gets_no_other_capabilities)
+{
+	struct pending pending;
+
+	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Create", DB, &pending);
+	UNTIL(f, provider.calls[CALL_CREATE] == 1);
+	refuses(f, "Create", SHARED, STATUS_FAILED_PRECONDITION, "holdfast volume register FILE");
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+	assert_int_equal(db(f)->volume.n_capabilities, 1);
+	assert_int_equal(db(f)->volume.capabilities[0].access_mode, SINGLE_NODE_WRITER);
+	assert_int_equal(provider.calls[CALL_VALIDATE], 0);
+}
+
 #define WITH_PASS(pass, more) "{\"volume\":{" DB_HEAD ",\"secrets\":{\"pass\":\"" pass "\"}" more "}}"
 
 PROVIDER_TEST(an_answer_says_whether_stored_secrets_were_replaced)
