@@ -131,7 +131,7 @@ struct grant {
 	char claim_id[UUID_TEXT_SIZE];
 	Holdfast__V1__ControllerAttachResponse *attached; /* owned; NULL: it has not answered */
 	bool is_repeat;					  /* the claim was made for an earlier call */
-	struct error error;				  /* of the attach; answered once it is noted */
+	struct error error; /* of the attach; answered once it is noted. Or why it was not sent at its turn */
 };
 
 static void grant_free(struct grant *grant)
@@ -366,9 +366,11 @@ static void attached(struct server *server, struct claim_entry *entry, struct gr
 
 static bool is_attach_wanted(struct server *server, void *userdata)
 {
-	const struct grant *grant = userdata;
+	struct grant *grant = userdata;
+	const struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
 
-	return is_grantable(state_claim(&server->state, grant->claim_id));
+	return is_grantable(entry) &&
+	       grant_check_past(server, entry->volume, &entry->claim, &grant->error) == STATUS_OK;
 }
 
 static void on_attached(struct server *server, const Holdfast__V1__PluginReply *reply,
@@ -392,7 +394,7 @@ static void on_attached(struct server *server, const Holdfast__V1__PluginReply *
 	if (reply)
 		attached(server, entry, grant, reply);
 	else
-		attach_failed(server, entry, grant, err);
+		attach_failed(server, entry, grant, grant->error.status != STATUS_OK ? &grant->error : err);
 }
 
 static enum status call_attach(struct server *server, struct claim_entry *entry, struct grant *grant,

@@ -310,14 +310,48 @@ static void free_detached(struct claim_entry *entry, const char *node_id)
 struct detach {
 	char claim_id[UUID_TEXT_SIZE];
 	char external_node_id[EXTERNAL_NODE_ID_MAX + 1]; /* that the provider is asked to detach */
+	struct error unasked; /* why it was not sent when its turn came; else STATUS_OK */
 };
+
+/* Refuses if the detach could take the device of a claim of another node, whose id is not known. */
+static enum status check_others(const struct claim_entry *entry, struct error *err)
+{
+	const struct claim *other = claims_find_other_holder(entry);
+
+	if (!other)
+		return STATUS_OK;
+	if (!str_eq(other->namespace, entry->claim.namespace))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "plugin %s: how the provider calls node %s is not known, so the detach from "
+				 "node %s could take the storage of " FOREIGN_VOLUME
+				 " from it; it is known as soon as node %s reports the plugin again",
+				 entry->claim.plugin_id, other->node_id, entry->claim.node_id,
+				 other->node_id);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "plugin %s: how the provider calls node %s is not known, so the detach from node %s "
+			 "could take volume %s from node %s, which holds it by claim %s; it is known as soon "
+			 "as node %s reports the plugin again: holdfast volume status %s%s%s --why",
+			 entry->claim.plugin_id, other->node_id, entry->claim.node_id, other->volume_id,
+			 other->node_id, other->id, other->node_id, other->volume_id,
+			 NAMESPACE_OPTION(other->namespace));
+}
+
+static enum status check_detach(struct server *server, const struct claim_entry *entry, struct error *err)
+{
+	struct volume_entry unknown;
+
+	/* after a restore the node may hold it by a claim that is not known here yet */
+	TRY(epoch_check(server, &claims_storage(entry, &unknown)->volume, err));
+	return check_others(entry, err);
+}
 
 static bool is_detach_wanted(struct server *server, void *userdata)
 {
-	const struct detach *detach = userdata;
+	struct detach *detach = userdata;
 	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
 
-	if (!entry || release_next(server, entry) != RELEASE_DETACH || claims_find_other_holder(entry))
+	if (!entry || release_next(server, entry) != RELEASE_DETACH ||
+	    check_detach(server, entry, &detach->unasked) != STATUS_OK)
 		return false;
 	entry->work.is_unsent = false;
 	server->releases->stats.detaches++;
@@ -364,10 +398,12 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 			reply->detach->message);
 	if (reply)
 		free_detached(entry, detach->external_node_id);
-	else if (release_next(server, entry) == RELEASE_DETACH)
-		be_stuck(entry, err, true, 0);
-	else
+	else if (release_next(server, entry) != RELEASE_DETACH)
 		release_drive(server, entry); /* a controller is available again: the call was not sent */
+	else if (detach->unasked.status != STATUS_OK)
+		be_stuck(entry, &detach->unasked, false, 0);
+	else
+		be_stuck(entry, err, true, 0);
 }
 
 /* To CSI, no node means all nodes. */
@@ -381,33 +417,9 @@ static enum status no_provider_node(const struct claim *claim, struct error *err
 			 NAMESPACE_OPTION(claim->namespace));
 }
 
-/* Refuses if the detach could take the device of a claim of another node, whose id is not known. */
-static enum status check_others(const struct claim_entry *entry, struct error *err)
-{
-	const struct claim *other = claims_find_other_holder(entry);
-
-	if (!other)
-		return STATUS_OK;
-	if (!str_eq(other->namespace, entry->claim.namespace))
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "plugin %s: how the provider calls node %s is not known, so the detach from "
-				 "node %s could take the storage of " FOREIGN_VOLUME
-				 " from it; it is known as soon as node %s reports the plugin again",
-				 entry->claim.plugin_id, other->node_id, entry->claim.node_id,
-				 other->node_id);
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "plugin %s: how the provider calls node %s is not known, so the detach from node %s "
-			 "could take volume %s from node %s, which holds it by claim %s; it is known as soon "
-			 "as node %s reports the plugin again: holdfast volume status %s%s%s --why",
-			 entry->claim.plugin_id, other->node_id, entry->claim.node_id, other->volume_id,
-			 other->node_id, other->id, other->node_id, other->volume_id,
-			 NAMESPACE_OPTION(other->namespace));
-}
-
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
 {
 	struct plugin_detach_args args;
-	struct volume_entry unknown;
 	struct detach *detach = calloc(1, sizeof(*detach));
 	struct controller_call call = {
 		.plugin_id = entry->claim.plugin_id,
@@ -422,10 +434,7 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	if (!detach)
 		return error_no_memory(err, "a release");
 	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
-	/* after a restore the node may hold it by a claim that is not known here yet */
-	status = epoch_check(server, &claims_storage(entry, &unknown)->volume, err);
-	if (status == STATUS_OK)
-		status = check_others(entry, err);
+	status = check_detach(server, entry, err);
 	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
 	(void)str_copy(detach->external_node_id, sizeof(detach->external_node_id), args.external_node_id);
 	if (status == STATUS_OK)

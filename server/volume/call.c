@@ -177,8 +177,9 @@ enum status volume_call_create(struct server *server, struct volume_parts *parts
 	return make_call(server, &parts->volume, NULL, &call, wanted, done, userdata, err);
 }
 
-enum status volume_call_delete(struct server *server, struct volume_parts *parts, controller_done_fn *done,
-			       void *userdata, struct error *err)
+enum status volume_call_delete(struct server *server, struct volume_parts *parts,
+			       controller_wanted_fn *wanted, controller_done_fn *done, void *userdata,
+			       struct error *err)
 {
 	Holdfast__V1__ControllerDeleteRequest delete = HOLDFAST__V1__CONTROLLER_DELETE_REQUEST__INIT;
 	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
@@ -187,7 +188,7 @@ enum status volume_call_delete(struct server *server, struct volume_parts *parts
 	LEND_MAP(delete, secrets, parts->secrets->secrets, parts->secrets->n_secrets);
 	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE;
 	call.delete_ = &delete;
-	return make_call(server, &parts->volume, NULL, &call, NULL, done, userdata, err);
+	return make_call(server, &parts->volume, NULL, &call, wanted, done, userdata, err);
 }
 
 enum status volume_call_expand(struct server *server, struct volume_parts *parts,

@@ -40,8 +40,9 @@ enum status volume_call_validate(struct server *server, struct volume_parts *par
 enum status volume_call_create(struct server *server, struct volume_parts *parts, char *name,
 			       controller_wanted_fn *wanted, controller_done_fn *done, void *userdata,
 			       struct error *err);
-enum status volume_call_delete(struct server *server, struct volume_parts *parts, controller_done_fn *done,
-			       void *userdata, struct error *err);
+enum status volume_call_delete(struct server *server, struct volume_parts *parts,
+			       controller_wanted_fn *wanted, controller_done_fn *done, void *userdata,
+			       struct error *err);
 
 /** @capability NULL: the volume is unused. */
 enum status volume_call_expand(struct server *server, struct volume_parts *parts,

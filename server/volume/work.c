@@ -51,6 +51,7 @@ struct volume_work {
 	bool may_be_done;     /* an earlier try, of this run or the last, may have done it at the provider */
 	bool node_failed;     /* some node's file system could not be expanded in this try */
 	bool waits_for_nodes; /* the last try found that some have not reported since a restore */
+	bool is_unwanted;     /* its deletion waited in the plugin's line, and was not sent */
 	Holdfast__V1__VolumePhase asked_phase; /* at the last step; both may be changed while it is busy */
 	uint64_t asked_min;
 	char after[NODE_ID_MAX + 1]; /* the last node that was asked in this try */
@@ -650,6 +651,11 @@ static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *r
 	bool is_gone = !err || err->status == STATUS_NOT_FOUND;
 	struct error in_use;
 
+	if (work->is_unwanted) { /* the same checks find the cause again, and end the try */
+		work->is_unwanted = false;
+		volume_work_step(work);
+		return;
+	}
 	if (!is_gone) {
 		volume_work_take_reply(work, NULL, err, NULL, NULL);
 		return;
@@ -787,11 +793,30 @@ static enum status step_creating(struct volume_work *work, struct volume_parts *
 				  is_creation_wanted, on_created, work, err);
 }
 
+/* May the volume be deleted at its provider? Not before all nodes have reported that may hold it. */
+static enum status check_deletion(struct volume_work *work, struct error *err)
+{
+	TRY(volume_check_unused(work->server, volume_work_entry(work), err));
+	return identity_check_alone(work->server, NULL, volume_work_entry(work), err);
+}
+
+/* A node may become unreported, or report a claim, while the call waits in the plugin's line. */
+static bool is_deletion_wanted(struct server *server, void *userdata)
+{
+	struct volume_work *work = userdata;
+	const struct volume_entry *entry = volume_work_entry(work);
+	const Holdfast__V1__VolumeDetail *detail = entry ? volume_detail_of(server, &entry->volume) : NULL;
+
+	work->is_unwanted = !detail || detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING ||
+			    check_deletion(work, NULL) != STATUS_OK;
+	return !work->is_unwanted;
+}
+
 /* Continues a deletion. After a restore it may be an old one: nothing is deleted that may be in use again. */
 static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
 	TRY(note_wait(work, epoch_check(work->server, &parts->volume, err)));
-	return volume_call_delete(work->server, parts, on_deleted, work, err);
+	return volume_call_delete(work->server, parts, is_deletion_wanted, on_deleted, work, err);
 }
 
 /* Everything the phase asks for has been done, or failed where only nodes are behind. */
@@ -843,8 +868,7 @@ static void volume_work_step(struct volume_work *work)
 		return;
 	}
 	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING &&
-	    (volume_check_unused(work->server, volume_work_entry(work), &work->error) != STATUS_OK ||
-	     identity_check_alone(work->server, NULL, volume_work_entry(work), &work->error) != STATUS_OK)) {
+	    check_deletion(work, &work->error) != STATUS_OK) {
 		volume_work_failed(work, &parts, false); /* and that ends it */
 		return;
 	}

@@ -655,6 +655,44 @@ CASE(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted)
 	claim_and_forget(f, &f->n2, ALLOC_2);
 }
 
+static void doubt(struct fixture *f, const char *node_id, bool is_doubted)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct node node = state_node(&f->server->state, node_id)->node;
+
+	node.report_wanted = is_doubted;
+	change_put_node(&change, &node);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* The device could move away from a node whose claim is not known. */
+CASE(an_attach_in_the_line_of_its_plugin_is_not_sent_while_a_node_must_report_again)
+{
+	static struct asked other, asked;
+
+	other = asked = (struct asked){0};
+	register_csi(f, "other");
+	f->source = "other";
+	assert_int_equal(run_alloc(f, ALLOC_3, "n2", NULL), STATUS_OK);
+	f->source = "db";
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_start_claim(&f->n2, "other", ALLOC_3, asked_take, &other);
+	UNTIL(f, f->n2.n_held == 1);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
+	UNTIL(f, state_volume(&f->server->state, "default", "db")->n_live == 1);
+	settle(f);
+	doubt(f, "n2", true);
+	fake_node_answer(&f->n2);
+	UNTIL(f, asked.answers == 1);
+	assert_int_equal(asked.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(asked.message, "node n2 may hold it"));
+	assert_int_equal(f->plugin.calls[ATTACH], 1); /* the other volume's */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
+	doubt(f, "n2", false);
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	assert_int_equal(f->plugin.calls[ATTACH], 2);
+}
+
 CASE(an_answer_without_a_waiting_caller_counts_as_sent)
 {
 	static struct asked asked;

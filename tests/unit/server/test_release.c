@@ -406,6 +406,44 @@ TEST_ON(a_queued_detach_is_dropped_when_the_volume_is_in_use_again, struct fixtu
 	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
 }
 
+/* The node must report again, as one that forgot what it had. */
+static void doubt(struct fixture *f, const char *node_id, bool is_doubted)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct node node = state_node(&f->server->state, node_id)->node;
+
+	node.report_wanted = is_doubted;
+	change_put_node(&change, &node);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_int_equal(state_node(&f->server->state, node_id)->is_unreported, is_doubted);
+}
+
+/* Its report may bring another claim of the volume. */
+CASE(a_queued_detach_waits_for_a_node_that_must_report_again)
+{
+	static struct asked other;
+
+	other = (struct asked){0};
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	block_turn(f);
+	fake_node_start_claim(&f->n2, "other", ALLOC_3, asked_take, &other);
+	UNTIL(f, f->n2.n_held == 1);
+	release_claim(f, &f->n1, ALLOC_1); /* its detach waits */
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_NODE_DETACHED);
+	settle(f);
+	doubt(f, "n1", true);
+	fake_node_answer(&f->n2);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "node n1 may hold it"));
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	doubt(f, "n1", false);
+	forget_delay(f, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
 TEST_ON(no_attach_is_sent_while_a_detach_may_be_running, struct fixture, f, setup_shared_db, teardown_db)
 {
 	struct error err;

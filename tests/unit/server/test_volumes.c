@@ -565,15 +565,90 @@ PROVIDER_TEST(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept)
 	free_claims(f, "db");
 }
 
-CASE(after_a_restore_nothing_is_deleted_before_all_nodes_have_reported)
+static void put_epoch(struct fixture *f)
 {
 	Holdfast__V1__Epoch epoch = V1(epoch, .number = 1);
 	char key[] = KEY_EPOCH;
 	struct record record = {.key = key, .message = &epoch.base};
+
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+}
+
+static void delete_in_line(struct fixture *f, struct pending *ret)
+{
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE, PROVIDER_QUEUE, 1, STATUS_OK);
+	start_asking(f, "Delete", ID, ret);
+	UNTIL(f, provider.calls[CALL_DELETE] == 1);
+	settle(f);
+}
+
+/* A report may bring its claim. */
+PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_waits_for_a_node_that_must_report_again)
+{
+	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
+	struct pending pending;
+
+	delete_in_line(f, &pending);
+	put_epoch(f);
+	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(pending.message, "node n1 may hold it"));
+	settle(f);
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING);
+	assert_int_equal(provider.calls[CALL_DELETE], 1);
+	assert_int_equal(provider_volumes(), 1);
+	node.reported_epoch = 1;
+	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	UNTIL(f, !db(f)); /* by itself */
+	assert_int_equal(provider.calls[CALL_DELETE], 2);
+	assert_int_equal(provider_volumes(), 0);
+}
+
+PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_ends_when_the_volume_is_in_use)
+{
+	struct pending pending;
+
+	delete_in_line(f, &pending);
+	claim_volume(f, "db", "n1", 1);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(pending.message, "node n1"));
+	settle(f);
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	assert_int_equal(provider_volumes(), 1);
+	assert_int_equal(provider.calls[CALL_DELETE], 1);
+	free_claims(f, "db");
+	must(f, "Delete", ID, NULL);
+}
+
+/* Its record may have been replaced meanwhile. */
+PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_ends_when_its_record_is_another)
+{
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct pending pending;
+
+	delete_in_line(f, &pending);
+	assert_int_equal(volume_store_load(f->server, db(f), &parts, NULL), STATUS_OK);
+	parts.detail->phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
+	volume_store_stage(f->server, &change, &parts);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_non_null(db(f));
+	assert_int_equal(provider_volumes(), 1);
+}
+
+CASE(after_a_restore_nothing_is_deleted_before_all_nodes_have_reported)
+{
 	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
 
 	must(f, "Create", DB, NULL);
-	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	put_epoch(f);
 	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
 	refuses(f, "Delete", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
 	refuses(f, "Deregister", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
