@@ -647,6 +647,21 @@ static void delete_failed(struct server *server, struct snapshotting *work, bool
 	refuse(server, work, DELETE, err);
 }
 
+/* The id may have become another record's while the call waited in the plugin's line: an operator may delete
+ * what no record knows, and the provider may give its id to a snapshot of the same name. */
+static bool is_deletion_wanted(struct server *server, void *userdata)
+{
+	struct snapshotting *work = userdata;
+
+	if (!is_of_another(server, work->snapshot, work->snapshot->snapshot_id))
+		return true;
+	(void)error_set(&work->unasked, STATUS_ABORTED, 0,
+			"plugin %s: snapshot %.128s was recorded by another call while its deletion waited; "
+			"nothing was deleted; holdfast volume snapshot list shows the snapshots",
+			work->snapshot->plugin_id, work->snapshot->snapshot_id);
+	return false;
+}
+
 static void on_provider_deleted(struct server *server, const Holdfast__V1__PluginReply *reply,
 				const struct error *err, void *userdata)
 {
@@ -655,6 +670,10 @@ static void on_provider_deleted(struct server *server, const Holdfast__V1__Plugi
 	const Holdfast__V1__Snapshot *known =
 		snapshots_find(&server->state, work->snapshot->plugin_id, work->snapshot->snapshot_id);
 
+	if (work->unasked.status != STATUS_OK) {
+		delete_failed(server, work, false, &work->unasked);
+		return;
+	}
 	if (err && (err->status != STATUS_NOT_FOUND || !known)) {
 		delete_failed(server, work, true, err);
 		return;
@@ -675,6 +694,7 @@ static void on_delete_intended(struct server *server, void *userdata)
 	const struct controller_call controller = {.plugin_id = work->snapshot->plugin_id,
 						   .namespace = work->snapshot->namespace_,
 						   .call = &call,
+						   .wanted = is_deletion_wanted,
 						   .done = on_provider_deleted,
 						   .userdata = work};
 	struct error err;

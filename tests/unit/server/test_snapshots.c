@@ -299,6 +299,33 @@ PROVIDER_TEST(a_deletion_that_failed_leaves_the_snapshot_only_if_the_provider_re
 	must(f, "DeleteSnapshot", DELETE_SNAP, NULL);
 }
 
+PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_spares_a_snapshot_recorded_since)
+{
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_QUEUE, 1, STATUS_OK);
+	start_asking(f, "DeleteSnapshot", DELETE_SNAP, &pending); /* by an id that no record has */
+	UNTIL(f, provider.calls[CALL_DELETE_SNAPSHOT] == 1);
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_ABORTED);
+	assert_non_null(strstr(pending.message, "was recorded by another call"));
+	settle(f);
+	assert_int_equal(provider_snapshots(), 1);
+	assert_false(record(f, "s1")->deleting);
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_QUEUE, 1, STATUS_OK);
+	start_asking(f, "DeleteSnapshot", DELETE_SNAP, &pending); /* of the record */
+	UNTIL(f, provider.calls[CALL_DELETE_SNAPSHOT] == 2);
+	settle(f);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+	assert_int_equal(provider_snapshots(), 0);
+	assert_null(record(f, "s1"));
+}
+
 /* An operator deletes by an id that no record has yet; the provider gives that id to a call before it. */
 PROVIDER_TEST(a_record_that_comes_while_its_id_is_deleted_goes_with_it)
 {
