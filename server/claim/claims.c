@@ -234,9 +234,13 @@ void claims_hide_boots(struct server *server, const struct rpc_call *call, Holdf
 {
 	if (access_check(server, call, ACCESS_NODE_READ, NULL, NULL) == STATUS_OK)
 		return;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (claims[i]->boot_id[0] != '\0') /* else it may be a constant */
 			claims[i]->boot_id[0] = '\0';
+		if (claims[i]->evidence == HOLDFAST__V1__EVIDENCE__EVIDENCE_NEW_BOOT &&
+		    claims[i]->evidence_detail[0] != '\0') /* the boot in which the node is now */
+			claims[i]->evidence_detail[0] = '\0';
+	}
 }
 
 enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,

@@ -350,10 +350,13 @@ static bool is_connected_in(const struct node_entry *node, const char *boot_id)
 	return node->session && str_eq(node->session->boot_id, boot_id);
 }
 
-/* Is the node connected again? A fence that was not asked for a connected node must not begin then. */
+/* Is the node connected again? A fence that was not asked for a connected node must not begin then. One that
+ * has freed claims, or that the storage may have carried out, goes on: others may write. */
 static bool hits_present(const struct node_entry *node, const Fence *fence)
 {
-	return node && !fence->alive && is_connected_in(node, fence->boot_id);
+	bool has_begun = fence->freed > 0 || (is_network(fence) && fence->touched);
+
+	return node && !fence->alive && !has_begun && is_connected_in(node, fence->boot_id);
 }
 
 static const char back[] =

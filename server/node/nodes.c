@@ -583,8 +583,13 @@ static enum status find_machine(struct server *server, const struct node *node, 
 {
 	char own[NODE_MACHINE_MAX + 1], others[NODE_REFUSED_SIZE];
 
+	/* the machine that was replaced last is not refused while it is taken for one that shows more */
+	const char *replaced =
+		node->n_past_boots > 0 && node->past_boots[0].replaced ? node->past_boots[0].machine : "";
+
 	if (machine_code_find(server, node->id, node->machine, code, ret) ||
-	    machine_code_find(server, node->id, node->other_machine, code, ret))
+	    machine_code_find(server, node->id, node->other_machine, code, ret) ||
+	    machine_code_find(server, node->id, replaced, code, ret))
 		return STATUS_OK;
 	(void)machine_code_list(server, node->id, node->other_machine, others);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,

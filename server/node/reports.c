@@ -734,7 +734,7 @@ static void refuse_machine(struct server *server, const struct node *node, const
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"node %s has always shown the UUID of its hardware, and does not now: its agent must "
 			"be able to read it (LoadCredential=holdfast.hardware: in its unit). Nothing that it "
-			"holds is freed. If this machine is the node and its hardware has no UUID now: "
+			"holds is freed. If its hardware has no UUID since a repair, reboot it, then: "
 			"holdfast node identify %s %s --reason TEXT",
 			node->id, node->id, code);
 }

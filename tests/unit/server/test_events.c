@@ -197,6 +197,41 @@ TEST_ON(a_caller_that_reads_no_nodes_reads_claims_without_their_boots, struct fi
 	hang_up(&own);
 }
 
+/* Its evidence is the boot in which the node is now. */
+TEST_ON(a_claim_that_a_new_boot_ended_shows_it_to_readers_of_nodes, struct fixture, f, setup_acl, teardown)
+{
+	static const char *const nodes[] = {"", ", \"node\": \"read\""};
+	char policy[320];
+
+	take_volume(f);
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		cleanup(json_decrefp) json_t *answer = NULL;
+		cleanup(caller_release) struct caller_client caller;
+		cleanup_free char *secret = NULL, *said = NULL;
+
+		(void)str_format(
+			policy, sizeof(policy),
+			"{\"policy\": {\"name\": \"p%zu\"%s, \"namespaces\": [{\"namespace\": \"default\", "
+			"\"capabilities\": [\"read-job\"]}]}}",
+			i, nodes[i]);
+		operator_does(f, "Operator.PutPolicy", policy);
+		(void)str_format(policy, sizeof(policy),
+				 "{\"name\": \"t%zu\", \"type\": \"CLIENT\", \"policies\": [\"p%zu\"]}", i,
+				 i);
+		secret = make_token(f, policy);
+		caller_init(&caller, f, NULL, secret);
+		assert_ok(
+			caller_call(&caller, "Allocations.Get", "{\"id\": \"" ALLOC_1 "\"}", &answer, NULL));
+		said = json_dumps(answer, 0);
+		assert_non_null(strstr(said, "NEW_BOOT"));
+		assert_int_equal(strstr(said, BOOT_2) != NULL, i == 1);
+	}
+}
+
 CLUSTER_TEST(every_change_is_reported_once_in_order)
 {
 	struct listener l;

@@ -1149,6 +1149,22 @@ WORLD_TEST(an_address_that_is_reported_in_the_fenced_boot_is_fenced_as_well)
 	assert_false(is_fenced(f) || model_plugin_is_fenced(&f->plugin, CIDR_9));
 }
 
+/* The node is connected, and another one writes. */
+WORLD_TEST(the_next_controller_fences_a_later_address_if_the_first_one_fails)
+{
+	connect_n3(w);
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_FAIL, 1, STATUS_INTERNAL);
+	report(f, &f->n1, CIDR_9);
+	UNTIL(f, model_plugin_is_fenced(&f->plugin, CIDR_9));
+	wait_for(f, FENCE_RECORDED);
+	assert_true(is_fenced_whole(f));
+}
+
 /* Nothing proves that the storage refuses it: that is an alarm. */
 WORLD_TEST(an_address_that_no_controller_fences_is_an_alarm)
 {

@@ -743,6 +743,24 @@ CLUSTER_TEST(a_node_is_identified_without_its_hardware_and_frees_nothing)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+/* Its unit had lost the credential, and has it again. */
+CLUSTER_TEST(a_node_identified_without_its_hardware_by_mistake_keeps_its_boot)
+{
+	struct error err;
+
+	f->n1.machine = ID_1 HARDWARE_1;
+	take_volume(f);
+	come_as(f, ID_1, BOOT_1);
+	assert_succeeds(identify(f, "n1", ID_1, &err), err);
+	come_as(f, ID_1 HARDWARE_1, BOOT_1);
+	assert_non_null(strstr(f->n1.closed_message, "must be rebooted"));
+	assert_succeeds(identify(f, "n1", ID_1 HARDWARE_1, &err), err);
+	come_as(f, ID_1 HARDWARE_1, BOOT_1);
+	assert_true(f->n1.welcomed);
+	assert_false(claim_of(f, ALLOC_1).other_machine);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
 /* Each connection of a node would otherwise be a change or two that no limit counts. */
 CLUSTER_TEST(the_connections_of_a_node_change_nothing_above_its_part_of_the_stores_queue)
 {
