@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -163,12 +162,31 @@ static void take_name(const struct stat_line *line, struct plugin_children *ret)
 	str_make_one_reason(ret->name);
 }
 
+/* Keeps each text that begins with @folder, to its end. */
+static void keep_named(struct plugin_children *ret, const char *arguments, size_t n, const char *folder)
+{
+	const char *at = arguments, *end = arguments + n;
+
+	while ((at = memmem(at, (size_t)(end - at), folder, strlen(folder))) != NULL) {
+		size_t size = strnlen(at, (size_t)(end - at)) + 1;
+
+		if (size > sizeof(ret->arguments) - ret->n_arguments) {
+			ret->n_arguments = sizeof(ret->arguments);
+			return;
+		}
+		memcpy(ret->arguments + ret->n_arguments, at, size - 1);
+		ret->arguments[ret->n_arguments + size - 1] = '\0';
+		ret->n_arguments += size;
+		at += size - 1;
+	}
+}
+
 static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 {
 	const struct plugin_process *plugin = &look->plugin;
 	struct plugin_children *ret = &look->found;
 	cleanup_free char *arguments = NULL;
-	size_t n = sizeof(ret->arguments);
+	size_t n = 0;
 	int r = read_command_line(pid, &arguments, &n);
 	bool is_naming = r < 0 ? r != -ENOENT && r != -ESRCH : names(arguments, n, look->folder);
 
@@ -178,11 +196,10 @@ static void look_at(struct look *look, pid_t pid, const struct stat_line *line)
 		ret->pid = pid;
 		take_name(line, ret);
 	}
-	if (is_naming && ret->n_naming == 1) {
-		ret->n_arguments = MIN(n + 1, sizeof(ret->arguments));
-		if (arguments)
-			memcpy(ret->arguments, arguments, ret->n_arguments - 1);
-	}
+	if (is_naming && ret->n_naming == 1 && r < 0)
+		ret->n_arguments = sizeof(ret->arguments);
+	else if (is_naming && ret->n_naming == 1)
+		keep_named(ret, arguments, n, look->folder);
 }
 
 static void *look_run(void *userdata)

@@ -11,7 +11,7 @@
 
 enum {
 	PROCESS_NAME_SIZE = 32,
-	PROCESS_ARGUMENTS_SIZE = 4096, /* as much of a command line is kept */
+	PROCESS_ARGUMENTS_SIZE = 4096, /* as much is kept of what a command line names */
 	PROCESS_LOOK_MS = 2000,	       /* as long the caller waits */
 	PROCESS_LOOKS_MAX = 4,	       /* that wait for a process, each on a thread of its own */
 };
@@ -40,7 +40,7 @@ struct plugin_children {
 	bool is_unfinished; /* nothing else is known: @pid does not answer; 0: no memory or thread to ask */
 	pid_t pid;	    /* one of them; of those that name it, if there are any */
 	char name[PROCESS_NAME_SIZE];
-	char arguments[PROCESS_ARGUMENTS_SIZE]; /* of one that names it: each ends with 0, so does the last */
+	char arguments[PROCESS_ARGUMENTS_SIZE]; /* of one that names it, from the name on: each ends with 0 */
 	size_t n_arguments;			/* bytes; the size of the array: there may be more */
 };
 
