@@ -1560,16 +1560,22 @@ CASE(a_run_that_was_not_compared_is_compared_by_the_same_restart)
 	expect_refused_and_removed(f, true);
 }
 
-CASE(a_comparison_of_another_order_counts_for_no_other)
+/* Changes a byte of the file that the driver keeps. */
+static void spoil_pending(const struct fixture *f, size_t at)
 {
 	char path[FOLDER_SIZE + 64];
 	int fd;
 
-	start_compared(f);
 	(void)snprintf(path, sizeof(path), "%s/pending/holdfast-" ALLOC "-web", f->folder);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	assert_int_equal(pwrite(fd, "x", 1, offsetof(struct order, nonce)), 1);
+	assert_int_equal(pwrite(fd, "X", 1, (off_t)at), 1);
 	(void)close(fd);
+}
+
+CASE(a_comparison_of_another_order_counts_for_no_other)
+{
+	start_compared(f);
+	spoil_pending(f, offsetof(struct order, nonce));
 	expect_refused_and_removed(f, false);
 }
 
@@ -1710,14 +1716,8 @@ CASE(ids_of_containers_of_another_boot_are_forgotten)
 
 CASE(a_file_without_the_id_of_a_container_is_no_order)
 {
-	char path[FOLDER_SIZE + 64];
-	int fd;
-
 	start_compared(f);
-	(void)snprintf(path, sizeof(path), "%s/pending/holdfast-" ALLOC "-web", f->folder);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	assert_int_equal(pwrite(fd, "X", 1, sizeof(struct order)), 1);
-	(void)close(fd);
+	spoil_pending(f, sizeof(struct order));
 	begin_next_run(f);
 	assert_true(LIST_EMPTY(&f->driver.knowns));
 	assert_int_equal(count_pending(f), 1);
