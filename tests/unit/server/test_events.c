@@ -197,6 +197,28 @@ TEST_ON(a_caller_that_reads_no_nodes_reads_claims_without_their_boots, struct fi
 	hang_up(&own);
 }
 
+TEST_ON(the_answer_to_a_detach_shows_a_tenant_no_boot, struct fixture, f, setup_acl, teardown)
+{
+	cleanup(json_decrefp) json_t *answer = NULL;
+	cleanup(caller_release) struct caller_client caller;
+	cleanup_free char *secret = NULL, *said = NULL;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"p\", \"namespaces\": [{\"namespace\": \"default\", "
+		      "\"capabilities\": [\"csi-write-volume\"]}]}}");
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	assert_ok(caller_call(&caller, "Volumes.Detach", "{\"id\": \"db\", \"node_id\": \"n1\"}", &answer,
+			      NULL));
+	said = json_dumps(answer, 0);
+	assert_non_null(strstr(said, ALLOC_1));
+	assert_null(strstr(said, BOOT_1));
+}
+
 /* Its evidence is the boot in which the node is now. */
 TEST_ON(a_claim_that_a_new_boot_ended_shows_it_to_readers_of_nodes, struct fixture, f, setup_acl, teardown)
 {
