@@ -7,7 +7,8 @@
  * definitions of an executable take the place of libc's, in shared libraries (libsystemd) as well.
  *
  * Real, whatever the clock says: other programs, SO_RCVTIMEO, alarm(), timer_create(), times of files. A
- * child of fork() that runs no other program has a clock of its own, which begins at the time of the fork.
+ * child of fork() that runs no other program has a clock of its own, which begins at the time of the fork
+ * and does not jump while the test's own process runs.
  * Programs that need real time are listed in cmake/AddCmockaTest.cmake (UNIT_REAL_TIME), with the reason. */
 
 #include "unit.h"
