@@ -420,7 +420,7 @@ static void write_evidence(struct strbuf *sb, const struct claim *claim)
 		      evidence_name(claim->evidence));
 	if (claim->evidence == EVIDENCE_OPERATOR)
 		strbuf_puts(sb, ", weaker than any other,");
-	if (claim->evidence_detail[0] != '\0')
+	if (claim->evidence_detail[0] != '\0' && claim->evidence != EVIDENCE_NEW_BOOT) /* tenants read this */
 		strbuf_printf(sb, " (%s)", claim->evidence_detail);
 	if (claim->detach_evidence == EVIDENCE_OPERATOR)
 		strbuf_printf(sb,

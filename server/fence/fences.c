@@ -351,12 +351,10 @@ static bool is_connected_in(const struct node_entry *node, const char *boot_id)
 }
 
 /* Is the node connected again? A fence that was not asked for a connected node must not begin then. One that
- * has freed claims, or that the storage may have carried out, goes on: others may write. */
+ * has freed claims goes on: others may write. */
 static bool hits_present(const struct node_entry *node, const Fence *fence)
 {
-	bool has_begun = fence->freed > 0 || (is_network(fence) && fence->touched);
-
-	return node && !fence->alive && !has_begun && is_connected_in(node, fence->boot_id);
+	return node && !fence->alive && fence->freed == 0 && is_connected_in(node, fence->boot_id);
 }
 
 static const char back[] =

@@ -766,16 +766,20 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 	return STATUS_OK;
 }
 
-static bool is_creation_wanted(struct server *server, void *userdata)
-{
-	return check_source_still(userdata, NULL) == STATUS_OK;
-}
-
 /* @status of the check whether nodes may hold the volume without the server's knowledge. */
 static enum status note_wait(struct volume_work *work, enum status status)
 {
 	work->waits_for_nodes = status != STATUS_OK;
 	return status;
+}
+
+static bool is_creation_wanted(struct server *server, void *userdata)
+{
+	struct volume_work *work = userdata;
+	const struct volume_entry *entry = volume_work_entry(work);
+
+	return entry && note_wait(work, epoch_check_all(server, &entry->volume, NULL)) == STATUS_OK &&
+	       check_source_still(work, NULL) == STATUS_OK;
 }
 
 /* The provider may answer with storage that it made by this name before. After a restore, a node that has not
@@ -796,6 +800,7 @@ static enum status step_creating(struct volume_work *work, struct volume_parts *
 /* May the volume be deleted at its provider? Not before all nodes have reported that may hold it. */
 static enum status check_deletion(struct volume_work *work, struct error *err)
 {
+	TRY(note_wait(work, epoch_check(work->server, &volume_work_entry(work)->volume, err)));
 	TRY(volume_check_unused(work->server, volume_work_entry(work), err));
 	return identity_check_alone(work->server, NULL, volume_work_entry(work), err);
 }
@@ -815,7 +820,6 @@ static bool is_deletion_wanted(struct server *server, void *userdata)
 /* Continues a deletion. After a restore it may be an old one: nothing is deleted that may be in use again. */
 static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
 {
-	TRY(note_wait(work, epoch_check(work->server, &parts->volume, err)));
 	return volume_call_delete(work->server, parts, is_deletion_wanted, on_deleted, work, err);
 }
 

@@ -396,7 +396,9 @@ TEST(how_a_claim_was_freed_is_reported)
 	claim.detach_evidence = EVIDENCE_NONE;
 	claim.evidence = EVIDENCE_NEW_BOOT;
 	assert_int_equal(str_copy(claim.evidence_detail, sizeof(claim.evidence_detail), BOOT_2), 0);
-	assert_contains(explain_claim(&claim, &unknown, NOW_MS, text), "evidence: new_boot (" BOOT_2 ")");
+	(void)explain_claim(&claim, &unknown, NOW_MS, text);
+	assert_non_null(strstr(text, "evidence: new_boot"));
+	assert_null(strstr(text, BOOT_2));
 }
 
 static void fill(char *dst, size_t size)

@@ -1149,6 +1149,23 @@ WORLD_TEST(an_address_that_is_reported_in_the_fenced_boot_is_fenced_as_well)
 	assert_false(is_fenced(f) || model_plugin_is_fenced(&f->plugin, CIDR_9));
 }
 
+/* Its work runs, and no claim was freed. */
+WORLD_TEST(a_fence_that_failed_asks_no_other_controller_about_a_node_that_is_back)
+{
+	connect_n3(w);
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1 || w->n3.n_held == 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	fake_node_answer(f->n2.n_held == 1 ? &f->n2 : &w->n3); /* INTERNAL */
+	settle(f);
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 1);
+	assert_int_equal(fence_of(f)->freed, 0);
+	assert_false(is_fenced(f));
+}
+
 /* The node is connected, and another one writes. */
 WORLD_TEST(the_next_controller_fences_a_later_address_if_the_first_one_fails)
 {

@@ -583,11 +583,21 @@ static void delete_in_line(struct fixture *f, struct pending *ret)
 	settle(f);
 }
 
+static void store_report(struct fixture *f, struct node node)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	node.reported_epoch = 1;
+	change_put_node(&change, &node);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
 /* A report may bring its claim. */
 PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_waits_for_a_node_that_must_report_again)
 {
 	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
 	struct pending pending;
+	uint64_t since_us;
 
 	delete_in_line(f, &pending);
 	put_epoch(f);
@@ -596,15 +606,41 @@ PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_waits_for_a_node_that_must_re
 	UNTIL(f, pending.ended);
 	assert_int_equal(pending.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(pending.message, "node n1 may hold it"));
-	settle(f);
+	run_for(f->event, 20000); /* the pauses of its tries grow */
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING);
 	assert_int_equal(provider.calls[CALL_DELETE], 1);
 	assert_int_equal(provider_volumes(), 1);
-	node.reported_epoch = 1;
-	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
-	UNTIL(f, !db(f)); /* by itself */
+	store_report(f, node);
+	since_us = clock_monotonic_us();
+	UNTIL(f, !db(f));
+	assert_in_range(clock_monotonic_us() - since_us, 0, USEC_PER_SEC); /* not at its next try */
 	assert_int_equal(provider.calls[CALL_DELETE], 2);
 	assert_int_equal(provider_volumes(), 0);
+}
+
+/* The node may have by another name what the provider makes by this one. */
+PROVIDER_TEST(a_creation_in_the_line_of_its_plugin_waits_for_a_node_that_must_report_again)
+{
+	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
+	struct pending pending;
+	uint64_t since_us;
+
+	provider_order(CALL_CREATE, PROVIDER_QUEUE, 1, STATUS_OK);
+	start_asking(f, "Create", DB, &pending);
+	UNTIL(f, provider.calls[CALL_CREATE] == 1);
+	settle(f);
+	put_epoch(f);
+	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	run_for(f->event, 20000); /* the pauses of its tries grow */
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+	assert_int_equal(provider_volumes(), 0);
+	store_report(f, node);
+	since_us = clock_monotonic_us();
+	UNTIL(f, detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	assert_in_range(clock_monotonic_us() - since_us, 0, USEC_PER_SEC); /* not at its next try */
+	assert_int_equal(provider.calls[CALL_CREATE], 2);
 }
 
 PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_ends_when_the_volume_is_in_use)
