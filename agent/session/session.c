@@ -32,7 +32,7 @@ struct session {
 	enum session_state state;
 	struct rpc_stream *stream;
 	struct backoff backoff;
-	bool sends_statuses; /* the last hello was short */
+	bool sends_statuses; /* with the welcome: the hello was short, or one has changed since */
 	uint64_t heartbeat_us;
 	uint64_t sent_us;	/* monotonic: the last message up */
 	int64_t hello_ms;	/* when hello was sent */
@@ -388,6 +388,8 @@ void session_send_status(struct session *session, const struct alloc *alloc)
 	Holdfast__V1__AllocStatus *status;
 	struct error err;
 
+	if (session->state == SESSION_GREETED)
+		session->sends_statuses = true; /* the hello has the one before */
 	if (session->state != SESSION_UP)
 		return;
 	status = hello_alloc_status(alloc, false);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The session with the server: one stream that is opened again and again, with a growing delay, and begins
- * with a hello each time. Messages without a session are dropped: the hello and the receipts repeat them. */
+ * with a hello each time. Messages without a session are dropped: the hello and the receipts repeat them,
+ * and after the welcome all statuses if one has changed since the hello. */
 
 #include "alloc/receipts.h"
 #include "base/error.h"
@@ -33,7 +34,7 @@ struct session_handlers {
 	Holdfast__V1__SessionHello *(*make_hello)(bool *ret_is_short, void *userdata);
 	/* how far the server's history has got: with welcome, before on_up, and now and then */
 	void (*on_mark)(const Holdfast__V1__Mark *mark, void *userdata);
-	/* welcome was seen; @sends_statuses: the hello was short */
+	/* welcome was seen; @sends_statuses: the hello was short, or a status has changed since */
 	void (*on_up)(bool sends_statuses, void *userdata);
 	void (*on_down)(const struct error *err, void *userdata);
 	void (*on_run)(const struct alloc *alloc, void *userdata);

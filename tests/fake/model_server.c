@@ -217,6 +217,7 @@ static void take_status(struct model_server *model, const Holdfast__V1__AllocSta
 		return;
 	}
 	alloc->client_status = (enum client_status)status->client_status;
+	entry->runs = alloc->client_status == CLIENT_RUNNING;
 	alloc->client_code = status->code;
 	(void)snprintf(entry->description, sizeof(entry->description), "%s", status->description);
 	alloc->n_published = 0;
@@ -333,13 +334,43 @@ static void check_mark(struct model_server *model, const Holdfast__V1__SessionHe
 		violate(model, "hello without the mark of what is mounted", hello->node_id);
 }
 
-static void take_hello(struct model_server *model, const Holdfast__V1__SessionHello *hello)
+static void send_welcome(struct model_server *model)
 {
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__Mark mark;
 	char cluster[16];
 
+	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
+	welcome.cluster = cluster;
+	welcome.heartbeat_ms = model->heartbeat_ms ? model->heartbeat_ms : SESSION_HEARTBEAT_FAST_MS;
+	welcome.clock_ms = clock_realtime_ms() + model->clock_ms;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	if (model->shows_marks) {
+		make_mark(model, &mark);
+		welcome.mark = &mark;
+	}
+	send_down(model, &down);
+}
+
+/* As the server, it sends no order to run what the hello reports to run. */
+static void send_orders(struct model_server *model)
+{
+	for (unsigned int i = 0; i < model->n_allocs; i++) {
+		struct alloc *alloc = &model->allocs[i].alloc;
+
+		if (alloc_is_client_terminal(alloc))
+			release_rest(model, alloc->id);
+		else if (alloc->desired_status == DESIRED_STOP)
+			send_stop(model, alloc->id);
+		else if (!model->allocs[i].runs)
+			send_run(model, alloc);
+	}
+}
+
+static void take_hello(struct model_server *model, const Holdfast__V1__SessionHello *hello)
+{
 	check_mark(model, hello);
 	model->hellos++;
 	model->adoption_complete = hello->adoption_complete;
@@ -353,31 +384,23 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	}
 	take_plugins(model, hello->fingerprint->plugins, hello->fingerprint->n_plugins);
 	take_drivers(model, hello->fingerprint->drivers, hello->fingerprint->n_drivers);
-	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
-	welcome.cluster = cluster;
-	welcome.heartbeat_ms = model->heartbeat_ms ? model->heartbeat_ms : SESSION_HEARTBEAT_FAST_MS;
-	welcome.clock_ms = clock_realtime_ms() + model->clock_ms;
 	model->hello_clock_ms = hello->clock_ms;
 	(void)snprintf(model->hello_machine, sizeof(model->hello_machine), "%s", hello->machine);
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
-	down.welcome = &welcome;
-	if (model->shows_marks) {
-		make_mark(model, &mark);
-		welcome.mark = &mark;
-	}
-	send_down(model, &down);
+	for (unsigned int i = 0; i < model->n_allocs; i++)
+		model->allocs[i].runs = false;
+	if (!model->holds_welcome)
+		send_welcome(model);
 	for (size_t i = 0; i < hello->n_allocs; i++)
 		take_status(model, hello->allocs[i]);
-	for (unsigned int i = 0; i < model->n_allocs; i++) {
-		struct alloc *alloc = &model->allocs[i].alloc;
+	if (!model->holds_welcome)
+		send_orders(model);
+}
 
-		if (alloc_is_client_terminal(alloc))
-			release_rest(model, alloc->id);
-		else if (alloc->desired_status == DESIRED_STOP)
-			send_stop(model, alloc->id);
-		else
-			send_run(model, alloc);
-	}
+void model_server_welcome(struct model_server *model)
+{
+	model->holds_welcome = false;
+	send_welcome(model);
+	send_orders(model);
 }
 
 static void forget_report(struct model_server *model)

@@ -31,6 +31,7 @@ struct model_alloc {
 	struct alloc_volume published[ALLOC_VOLUMES_MAX];
 	unsigned int statuses;
 	unsigned int clock; /* of the last status */
+	bool runs;	    /* by what this session has reported */
 };
 
 struct model_claim {
@@ -70,6 +71,7 @@ struct model_server {
 	enum status fail_status;  /* ... with this */
 	bool hold_acks;
 	bool hold_forget;
+	bool holds_welcome; /* until model_server_welcome() */
 	bool other_cluster;
 	uint32_t heartbeat_ms; /* told by welcome; 0: SESSION_HEARTBEAT_FAST_MS */
 	bool other_boot;       /* claims are granted for another boot than the node's */
@@ -144,6 +146,9 @@ void model_server_start(struct model_server *model, const char *pki_dir, uint16_
 
 /** What it knows stays, as in a database. */
 void model_server_stop(struct model_server *model);
+
+/** Answer the hello that came while @holds_welcome. */
+void model_server_welcome(struct model_server *model);
 
 /** From now on the allocation is to run; told at once to a node that is connected. */
 void model_server_run(struct model_server *model, const struct alloc *alloc);

@@ -64,4 +64,46 @@ TEST(killed_anywhere_after_the_start_the_unit_is_watched)
 	assert_true(turns > 5);
 }
 
+static bool has_greeted_again(struct world *w)
+{
+	return w->server.hellos >= 1;
+}
+
+static bool is_unmounted(struct world *w)
+{
+	return !fake_helper_mount(&w->fake, world_wire("vol0"), "", 0);
+}
+
+static bool has_failed(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_FAILED;
+}
+
+/* The server orders nothing of what the hello reports to run: no order has the agent repeat the status. */
+TEST(the_end_of_work_between_hello_and_welcome_is_reported)
+{
+	void *world = NULL;
+	struct world *w;
+
+	(void)world_setup(&world);
+	w = world;
+	start_with_unit(w);
+	WORLD_UNTIL(w, a_runs);
+	world_idle(w, 300);
+	w->server.hellos = 0;
+	w->server.holds_welcome = true;
+	model_server_hang_up(&w->server);
+	WORLD_UNTIL(w, has_greeted_again);
+	unit->result = "exit-code";
+	fake_systemd_set(unit, "failed", "failed");
+	WORLD_UNTIL(w, is_unmounted);
+	world_idle(w, 300);
+	model_server_welcome(&w->server);
+	WORLD_UNTIL(w, has_failed);
+	assert_int_equal(w->server.hellos, 1);
+	assert_int_equal(model_server_unreleased(&w->server), 0);
+	fake_systemd_release();
+	(void)world_teardown(&world);
+}
+
 TEST_GROUP(world_group_setup, world_group_teardown)
