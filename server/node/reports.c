@@ -38,7 +38,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/random.h>
+
+enum { LOST_MIN_MS = 60 * 1000 };
 
 static void send_welcome(struct session *session)
 {
@@ -104,6 +107,17 @@ static enum status apply_published(const Holdfast__V1__AllocStatus *from, struct
 	return STATUS_OK;
 }
 
+/* A member that is lost is placed again at once, on the same node if that has the most room, and no attempt
+ * is counted. A node that reports each one as lost would get it thousands of times a second: one that has
+ * just been placed has failed. */
+static bool is_lost_early(const struct alloc *alloc)
+{
+	int64_t since_ms = MAX(alloc->create_time_ms, alloc->place_time_ms);
+
+	return alloc->client_status == CLIENT_LOST && alloc->job_id[0] != '\0' &&
+	       clock_realtime_ms() - since_ms < LOST_MIN_MS;
+}
+
 static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, struct alloc *to,
 				      struct reported_status *reported, struct error *err)
 {
@@ -113,6 +127,8 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "client status %d is not known here",
 				 status);
 	to->client_status = (enum client_status)status;
+	if (is_lost_early(to))
+		to->client_status = CLIENT_FAILED;
 	to->client_code = from->code;
 	str_copy_text(reported->description, sizeof(reported->description), from->description);
 	to->client_description = reported->description;

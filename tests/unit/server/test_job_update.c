@@ -99,6 +99,29 @@ CASE(a_claim_of_another_node_is_explained_as_that_nodes)
 	assert_contains(response->waits[0]->text, liar);
 }
 
+/* The other node is free, but has as much to do: the first one is chosen again. */
+CASE(a_member_that_its_node_reports_as_lost_at_once_is_placed_elsewhere)
+{
+	struct submission s;
+	char first[UUID_TEXT_SIZE];
+
+	connect_both(f);
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	UNTIL(f, f->n1.runs == 1);
+	(void)str_copy(first, sizeof(first), f->n1.last_run);
+	fake_node_send_alloc(&f->n1, first, HOLDFAST__V1__CLIENT_STATUS__LOST);
+	UNTIL(f, state_alloc(&f->server->state, first)->alloc.client_status == CLIENT_FAILED);
+	settle(f);
+	assert_int_equal(f->n1.runs, 1); /* after the delay of its failure */
+	UNTIL(f, f->n2.runs == 1);
+	start_last(f, &f->n2);
+	run_for(f->event, 61000);
+	(void)str_copy(first, sizeof(first), f->n2.last_run);
+	fake_node_send_alloc(&f->n2, first, HOLDFAST__V1__CLIENT_STATUS__LOST);
+	UNTIL(f, state_alloc(&f->server->state, first)->alloc.client_status == CLIENT_LOST);
+}
+
 CASE(a_submission_that_changes_nothing_is_reported_as_such)
 {
 	struct submission s;
