@@ -86,6 +86,7 @@ void task_restart(struct rpc_call *call, const ProtobufCMessage *request, void *
 void task_start(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_recover(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
+void task_wait_gone(struct rpc_call *call, void *userdata);
 void task_inspect(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_signal(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
 void task_stop(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
@@ -124,6 +125,7 @@ enum status check_idle(const struct settings *settings, struct error *err);
 
 /* session.c */
 void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
+void exec_task_gone(struct rpc_call *call, void *userdata);
 extern const struct rpc_stream_handlers exec_stream;
 extern const struct rpc_stream_handlers logs_stream;
 extern const struct rpc_stream_handlers stats_stream;

@@ -819,11 +819,19 @@ void exec_task(struct rpc_call *call, const ProtobufCMessage *request, void *use
 		rpc_call_fail(call, &err);
 		return;
 	}
+	rpc_call_set_data(call, session);
 	session->emit = emit_collect;
 	session->timeout_ms = exec->timeout_ms == 0		       ? EXEC_TIMEOUT_S * 1000
 			      : exec->timeout_ms < EXEC_TIMEOUT_MAX_MS ? exec->timeout_ms
 								       : EXEC_TIMEOUT_MAX_MS;
 	begin_exec(session, &exec->order, &exec->command);
+}
+
+void exec_task_gone(struct rpc_call *call, void *userdata)
+{
+	static const struct error gone = {.status = STATUS_CANCELLED, .msg = "the caller has gone"};
+
+	session_fail(rpc_call_data(call), &gone);
 }
 
 /* --- streams ----------------------------------------------------------------------------------------------

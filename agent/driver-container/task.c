@@ -72,7 +72,8 @@ struct op {
 	bool is_compared; /* the process, with the order */
 	bool is_recalled; /* it was started by the last run of the driver */
 	bool is_wait;
-	bool is_clear; /* of a leftover */
+	struct engine_call *request; /* of a wait, in flight; or NULL */
+	bool is_clear;		     /* of a leftover */
 	bool force;
 	uint32_t timeout_ms;
 	uint32_t stop_s; /* from the signal to SIGKILL */
@@ -260,7 +261,8 @@ static void ask(struct op *op, struct engine_request request, engine_done_fn *do
 	(void)vsnprintf(path, sizeof(path), fmt, args);
 	va_end(args);
 	request.path = path;
-	if (engine_send(op->driver->engine, &request, done, op, NULL, &err) != STATUS_OK)
+	if (engine_send(op->driver->engine, &request, done, op, op->is_wait ? &op->request : NULL, &err) !=
+	    STATUS_OK)
 		done(err.status, &err, NULL, op);
 }
 
@@ -380,6 +382,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 	struct op *op = userdata;
 	struct error own;
 
+	op->request = NULL;
 	op->inspected = json;
 	if (status == STATUS_OK) {
 		status = container_read(op->driver->settings, json, op->alloc, op->task, &container, &own);
@@ -1676,7 +1679,16 @@ void task_wait(struct rpc_call *call, const ProtobufCMessage *request, void *use
 		return;
 	op->is_wait = true;
 	driver->n_waits++;
+	rpc_call_set_data(call, op);
 	task_op_look(op);
+}
+
+void task_wait_gone(struct rpc_call *call, void *userdata)
+{
+	struct op *op = rpc_call_data(call);
+
+	engine_cancel(op->request);
+	op_refuse(op, STATUS_CANCELLED, "the caller has gone");
 }
 
 /* --- signal, stop, destroy --- */

@@ -33,6 +33,7 @@ static struct {
 
 static struct {
 	bool has_ended, takes_nothing, has_tty;
+	bool is_unary; /* its session is gone with its end */
 	enum status status;
 	char msg[ERROR_MSG_MAX];
 	int32_t exit_code;
@@ -201,7 +202,7 @@ UNIT_SETUP(begin, struct fixture, f)
 
 UNIT_TEARDOWN(end, struct fixture, f)
 {
-	if (client.session)
+	if (client.session && !client.is_unary)
 		exec_stream.on_closed((struct rpc_call *)&client, &f->driver);
 	assert_int_equal(f->driver.n_sessions, 0);
 	health_free_all(&f->driver);
@@ -210,20 +211,27 @@ UNIT_TEARDOWN(end, struct fixture, f)
 	folder_remove(f->folder);
 }
 
+static void begin_unary(struct fixture *f)
+{
+	const Holdfast__Driver__V1__ExecTaskRequest unary = HOLDFAST__DRIVER__V1__EXEC_TASK_REQUEST__INIT;
+
+	client.is_unary = true;
+	exec_task((struct rpc_call *)&client, &unary.base, &f->driver);
+}
+
 /* The engine passes @output, then nothing more. */
 static void run(struct fixture *f, bool is_stream, const char *output)
 {
 	Holdfast__Driver__V1__ExecSetup setup = HOLDFAST__DRIVER__V1__EXEC_SETUP__INIT;
 	Holdfast__Driver__V1__ExecTaskStreamingRequest stream =
 		HOLDFAST__DRIVER__V1__EXEC_TASK_STREAMING_REQUEST__INIT;
-	Holdfast__Driver__V1__ExecTaskRequest unary = HOLDFAST__DRIVER__V1__EXEC_TASK_REQUEST__INIT;
 	int fd;
 
 	stream.setup = &setup;
 	if (is_stream)
 		exec_stream.on_message((struct rpc_call *)&client, &stream.base, &f->driver);
 	else
-		exec_task((struct rpc_call *)&client, &unary.base, &f->driver);
+		begin_unary(f);
 	while (model.done)
 		answer_last();
 	assert_msg(!client.has_ended, "%s", client.msg);
@@ -259,6 +267,40 @@ CASE(a_command_that_outlives_its_output_is_waited_for)
 			continue;
 		assert_int_equal(f->driver.n_sessions, 0);
 	}
+}
+
+static void expect_command_gone(struct fixture *f, size_t n_cancelled)
+{
+	const struct rpc_method *row = driver_methods;
+
+	while (!str_eq(row->name, "ExecTask"))
+		row++;
+	assert_int_equal(f->driver.n_sessions, 1);
+	assert_non_null(row->on_gone);
+	row->on_gone((struct rpc_call *)&client, &f->driver);
+	assert_int_equal(model.n_cancelled, n_cancelled);
+	assert_true(client.has_ended);
+	assert_int_equal(client.status, STATUS_CANCELLED);
+	assert_int_equal(f->driver.n_sessions, 0);
+}
+
+CASE(a_command_whose_caller_has_gone_leaves_its_place)
+{
+	char request[1024];
+	int fd;
+
+	begin_unary(f); /* the engine is asked about the container */
+	expect_command_gone(f, 1);
+	memset(&client, 0, sizeof(client));
+	begin_unary(f);
+	while (model.done)
+		answer_last();
+	fd = accept(f->engine_fd, NULL, NULL);
+	assert_true(fd >= 0);
+	expect_command_gone(f, 1);
+	assert_true(recv(fd, request, sizeof(request), 0) > 0);
+	assert_int_equal(recv(fd, request, sizeof(request), 0), 0);
+	(void)close(fd);
 }
 
 /* Asks for a command, the output and the figures of task web, of namespace default. */

@@ -71,6 +71,8 @@ static struct {
 		void *userdata;
 	} looks[64]; /* at containers of leftovers */
 	size_t n_looks;
+	void *call_data;
+	size_t n_cancelled;
 } model;
 
 static struct {
@@ -102,6 +104,8 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	assert_int_equal(request->is_release, removes(request));
 	model.done = done;
 	model.userdata = userdata;
+	if (ret)
+		*ret = (struct engine_call *)&model;
 	if (str_starts_with(request->path, "/containers/holdfast-" ALLOC "-t")) {
 		assert_true(model.n_looks < ARRAY_SIZE(model.looks));
 		model.looks[model.n_looks].done = done;
@@ -114,6 +118,24 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 		model.done = NULL;
 	}
 	return STATUS_OK;
+}
+
+WRAPPED(void, engine_cancel, struct engine_call *call)
+{
+	if (!call)
+		return;
+	model.n_cancelled++;
+	model.done = NULL;
+}
+
+WRAPPED(void, rpc_call_set_data, struct rpc_call *call, void *data)
+{
+	model.call_data = data;
+}
+
+WRAPPED(void *, rpc_call_data, const struct rpc_call *call)
+{
+	return model.call_data;
 }
 
 WRAPPED(enum status, plugin_program_check, const char *path, struct error *err)
@@ -1144,6 +1166,58 @@ CASE(calls_that_wait_leave_room_for_others)
 	await_answer(f);
 	assert_int_equal(answer.status, STATUS_NOT_FOUND);
 	assert_int_equal(f->driver.n_waits, 3);
+}
+
+static void begin_wait(struct fixture *f)
+{
+	const Holdfast__Driver__V1__WaitTaskRequest request =
+		PB(holdfast__driver__v1__wait_task_request, .alloc_id = TEXT(ALLOC), .task = TEXT("web"));
+
+	memset(&answer, 0, sizeof(answer));
+	f->driver.waits_max = 1;
+	task_wait((struct rpc_call *)&answer, &request.base, &f->driver);
+	assert_int_equal(answer.n, 0);
+	assert_int_equal(f->driver.n_waits, 1);
+}
+
+/* @n_cancelled requests to the engine */
+static void expect_wait_gone(struct fixture *f, size_t n_cancelled)
+{
+	const struct rpc_method *row = driver_methods;
+
+	while (!str_eq(row->name, "WaitTask"))
+		row++;
+	model.n_cancelled = 0;
+	assert_non_null(row->on_gone);
+	row->on_gone((struct rpc_call *)&answer, &f->driver);
+	assert_int_equal(model.n_cancelled, n_cancelled);
+	assert_int_equal(answer.n, 1);
+	assert_int_equal(answer.status, STATUS_CANCELLED);
+	assert_int_equal(f->driver.n_waits, 0);
+	assert_int_equal(f->driver.n_operations, 0);
+	assert_null(model.done);
+}
+
+/* Each wait takes the only place. An agent that is restarted waits for all tasks once more. */
+CASE(a_wait_whose_caller_has_gone_leaves_its_place)
+{
+	start_well(f);
+	begin_process();
+	model.status = "running";
+	begin_wait(f); /* the engine is asked about the container */
+	expect_wait_gone(f, 1);
+	begin_wait(f); /* the process is watched */
+	answer_last();
+	answer_last();
+	assert_null(model.done);
+	expect_wait_gone(f, 0);
+	model.is_pid_unknown = true;
+	begin_wait(f); /* the engine is asked to wait */
+	answer_last();
+	assert_string_equal(model.last, "POST " NAME "/wait?condition=not-running");
+	expect_wait_gone(f, 1);
+	begin_wait(f);
+	expect_wait_gone(f, 1);
 }
 
 /* @nonce of the order that made the container */
