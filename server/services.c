@@ -15,6 +15,7 @@
 #include "access/tokens.h"
 #include "alloc/allocs.h"
 #include "alloc/streams.h"
+#include "api/watch.h"
 #include "base/cleanup.h"
 #include "claim/attest.h"
 #include "claim/grant.h"
@@ -45,10 +46,10 @@
 
 /* The rules that the gate checks. A row without a right is closed to all; a row without a node is closed
  * to tokens that are bound to one. */
-#define READ(...)                        \
-	.rule = &(const struct rpc_rule) \
-	{                                \
-		__VA_ARGS__              \
+#define READ(...)                                              \
+	.on_gone = read_gone, .rule = &(const struct rpc_rule) \
+	{                                                      \
+		__VA_ARGS__                                    \
 	}
 #define WRITE(...)                            \
 	.rule = &(const struct rpc_rule)      \

@@ -8,6 +8,7 @@
 #include "access/issuers.h"
 #include "access/revocations.h"
 #include "access/words.h"
+#include "api/watch.h"
 #include "base/id.h"
 #include "base/join.h"
 #include "base/names.h"
@@ -422,7 +423,7 @@ enum status access_check_open(struct server *server, const struct rpc_call *call
 		return STATUS_OK;
 	if (rule->check_open)
 		return rule->check_open(server, call, err);
-	return method->stream ? STATUS_OK : check_rule(server, call, rule, rpc_call_data(call), err);
+	return method->stream ? STATUS_OK : check_rule(server, call, rule, read_request(call), err);
 }
 
 enum status access_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,

@@ -109,8 +109,8 @@ struct rpc_rule {
 };
 
 /** Fails if the caller no longer has the right to @call, which is in progress: a stream by its check_open(),
- * a read that waits by its rule. The data of a unary call is its request while it waits. Other calls continue
- * by the rights that they began with: they wait for no change. */
+ * a read that waits by its rule. A unary call has data while it is a read that waits, see read_request().
+ * Other calls continue by the rights that they began with: they wait for no change. */
 enum status access_check_open(struct server *server, const struct rpc_call *call, struct error *err);
 
 /** The gate of the server's methods, see rpc_server_set_gate(). */

@@ -183,8 +183,10 @@ static enum status hold(struct server *server, struct rpc_call *call, const Prot
 	RB_INSERT(watch_tree, &server->watches, watch);
 	server->n_watches++;
 	*ret = watch;
-	if (watch->request)
+	if (watch->request) {
+		rpc_call_set_data(call, watch);
 		return STATUS_OK;
+	}
 	watch_free(watch);
 	return error_no_memory(err, "a waiting call");
 }
@@ -205,10 +207,8 @@ static enum status await_change(struct server *server, struct rpc_call *call, co
 		wait_ms = WATCH_WAIT_MAX_MS;
 	r = sd_event_add_time_relative(server->event, &watch->timer, CLOCK_MONOTONIC, wait_ms * USEC_PER_MSEC,
 				       TIMER_ACCURACY_US, on_time, watch);
-	if (r >= 0) {
-		rpc_call_set_data(call, watch->request); /* for access_check_open() */
+	if (r >= 0)
 		return STATUS_OK;
-	}
 	watch_free(watch);
 	return error_set(err, status_from_errno(r), r, "wait for a change");
 }
@@ -246,6 +246,24 @@ void read_start(struct server *server, struct rpc_call *call, const ProtobufCMes
 		answer(server, call, request, method);
 	else if (await_change(server, call, request, method, name, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);
+}
+
+const ProtobufCMessage *read_request(const struct rpc_call *call)
+{
+	const struct watch *watch = rpc_call_data(call);
+
+	return watch->request;
+}
+
+void read_gone(struct rpc_call *call, void *userdata)
+{
+	static const struct error gone = {.status = STATUS_CANCELLED, .msg = "the caller has gone"};
+	struct watch *watch = rpc_call_data(call);
+
+	if (!watch) /* another module answers it */
+		return;
+	rpc_call_fail(call, &gone);
+	watch_free(watch);
 }
 
 static size_t table_of(const char *prefix)

@@ -46,6 +46,12 @@ struct read_method {
 void read_start(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 		const struct read_method *method);
 
+/** The request of a read that waits: the data of its call is not NULL. */
+const ProtobufCMessage *read_request(const struct rpc_call *call);
+
+/** For rpc_method.on_gone: forgets a read that waits. No other unary call has data. */
+void read_gone(struct rpc_call *call, void *userdata);
+
 /** Revision of the last durable change of a table, by its prefix ("volume/"). Since the start: before the
  * first change the store's revision at the start. */
 uint64_t watch_index(const struct server *server, const char *prefix);

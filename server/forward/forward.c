@@ -340,6 +340,7 @@ struct unary {
 	struct rpc_call *call;
 	struct upstream *upstream;
 	struct peer_count *caller;
+	struct rpc_pending *pending; /* at the leader */
 	bool is_write;
 };
 
@@ -378,7 +379,8 @@ static enum status start_call(struct forward *f, struct rpc_call *call, const Pr
 	TRY(find_upstream(f, &f->calls, &unary->upstream, err));
 	TRY(rpc_client_call_for(unary->upstream->client, &behalf, rpc_call_service(call),
 				rpc_call_method(call), request, left_us < CALL_US ? left_us : CALL_US,
-				on_done, unary, NULL, err));
+				on_done, unary, &unary->pending, err));
+	rpc_call_set_data(call, unary);
 	TAKE_PTR(unary)->upstream->n_used++;
 	return STATUS_OK;
 }
@@ -394,6 +396,17 @@ static void hand_on(struct rpc_call *call, const ProtobufCMessage *request, void
 static void hand_on_read(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
 	hand_on(call, request, userdata, false);
+}
+
+/* Not for writes: the leader carries them out, and each counts for its caller as long. */
+static void on_read_gone(struct rpc_call *call, void *userdata)
+{
+	static const struct error gone = {.status = STATUS_CANCELLED, .msg = "the caller has gone"};
+	cleanup(unary_freep) struct unary *unary = rpc_call_data(call);
+
+	rpc_pending_cancel(unary->pending);
+	unary->upstream->n_used--;
+	rpc_call_fail(call, &gone);
 }
 
 static void hand_on_write(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
@@ -616,7 +629,8 @@ const struct rpc_method *forward_relay(const struct rpc_call *call, const struct
 								    .on_drained = on_drained,
 								    .on_closed = on_closed,
 								    .is_prompt = true};
-	static const struct rpc_method read = {.name = "read", .unary = hand_on_read};
+	static const struct rpc_method read = {
+		.name = "read", .unary = hand_on_read, .on_gone = on_read_gone};
 	static const struct rpc_method write = {.name = "write", .unary = hand_on_write};
 	static const struct rpc_method stream = {.name = "stream", .stream = &handlers};
 	static const struct rpc_method write_stream = {.name = "write", .stream = &write_handlers};

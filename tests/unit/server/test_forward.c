@@ -41,6 +41,7 @@ struct world {
 	size_t n_to_refuse; /* streams */
 	struct rpc_call *held[CALLS_MAX];
 	size_t n_held; /* calls at the leader */
+	size_t n_gone; /* of those, calls whose caller has gone */
 	struct rpc_call *flooding;
 	size_t n_sent;
 	const struct error *end; /* of what floods; NULL: well */
@@ -217,6 +218,11 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *request, void 
 		world->held[world->n_held++] = call;
 }
 
+static void on_get_gone(struct rpc_call *call, void *userdata)
+{
+	world->n_gone++;
+}
+
 static void answer_held(void)
 {
 	const Holdfast__V1__GetNodeResponse response = HOLDFAST__V1__GET_NODE_RESPONSE__INIT;
@@ -233,7 +239,7 @@ static const struct rpc_stream_handlers prompt_handlers = {.on_open = on_open,
 
 static const struct rpc_method methods[] = {{.name = "Session", .stream = &handlers, .is_background = true},
 					    {.name = "TaskStream", .stream = &prompt_handlers},
-					    {.name = "Get", .unary = on_get}};
+					    {.name = "Get", .unary = on_get, .on_gone = on_get_gone}};
 static const struct rpc_service services[] = {
 	{&holdfast__v1__nodes__descriptor, methods, ARRAY_SIZE(methods)}};
 
@@ -988,8 +994,8 @@ TEST_FIXTURE(answers_to_others_on_the_way_fail_no_call, setup, teardown)
 	free(ended);
 }
 
-/* The leader holds a read that waits, or a claim, until it is answered; the one that follows forgets it at
- * the end of its deadline. As many as one caller may have waiting at the leader (WATCHES_PER_CALLER_MAX). */
+/* The leader may hold a call, such as a claim, until it is answered; the one that follows forgets it at the
+ * end of its deadline. As many as one caller may have waiting at the leader (WATCHES_PER_CALLER_MAX). */
 TEST_FIXTURE(calls_whose_deadline_has_passed_keep_no_call_of_others_out, setup, teardown)
 {
 	enum { ROUNDS = 2, N = 128 };
@@ -1012,6 +1018,29 @@ TEST_FIXTURE(calls_whose_deadline_has_passed_keep_no_call_of_others_out, setup, 
 	free(given_up);
 	if (other.status != STATUS_OK)
 		fail_msg("%d: %s", other.status, other.message);
+}
+
+/* A write counts for its caller until the leader has carried it out. */
+TEST_FIXTURE(a_read_that_waits_at_the_leader_ends_with_its_caller, setup, teardown)
+{
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	struct ended ended[2] = {{.is_done = false}};
+	struct rpc_pending *pending[2];
+
+	request.wait_ms = 60000;
+	for (size_t i = 0; i < 2; i++) {
+		world->changes = i == 0;
+		assert_ok(rpc_client_call(client_at(0), &holdfast__v1__nodes__descriptor, "Get",
+					  &request.base, PATIENCE_S * USEC_PER_SEC, on_ended, &ended[i],
+					  &pending[i], NULL));
+		WAIT_FOR(world->n_held == i + 1);
+	}
+	for (size_t i = 0; i < 2; i++)
+		rpc_pending_cancel(pending[i]);
+	WAIT_FOR(world->n_gone > 0);
+	run_idle(world->event);
+	assert_int_equal(world->n_gone, 1);
+	answer_held();
 }
 
 TEST_FIXTURE(a_caller_without_an_identity_opens_no_stream_at_a_follower, setup, teardown)

@@ -257,6 +257,26 @@ CASE(one_caller_does_not_take_all_places_of_reads_that_wait)
 	caller_release(&other);
 }
 
+CASE(a_read_that_waits_ends_with_its_caller)
+{
+	struct caller_client callers[2];
+	struct waiting waits[3];
+
+	for (size_t i = 0; i < ARRAY_SIZE(callers); i++)
+		caller_init(&callers[i], f, "holdfast://c1/operator/bob", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(waits); i++)
+		wait_for_nodes(f, &callers[i % 2], &waits[i]);
+	assert_int_equal(f->server->n_watches, 3);
+	caller_release(&callers[0]);
+	UNTIL(f, f->server->n_watches == 1);
+	operator_does(f, "Operator.Gc", "{\"older_than_ms\": \"1\"}"); /* the calls of others go on */
+	assert_false(waits[1].is_done);
+	revoke_cert(f, "identity", "operator/bob");
+	UNTIL(f, waits[1].is_done);
+	assert_int_equal(waits[1].status, STATUS_UNAUTHENTICATED);
+	caller_release(&callers[1]);
+}
+
 static void on_stream_closed(struct rpc_stream *stream, enum status status, const struct error *err,
 			     void *userdata)
 {
