@@ -775,6 +775,7 @@ static enum status make_unit(struct alloc_runner *runner, enum task_state state,
 		.stop_timeout_ms = record->alloc.stop_timeout_ms,
 		.state = state,
 		.invocation = record->task.invocation,
+		.is_start_unsure = record->task.state == TASK_RECORD_STARTING,
 		.events = &unit_events,
 		.userdata = runner,
 	};

@@ -532,7 +532,7 @@ static int on_stopped(sd_bus_message *message, void *userdata, sd_bus_error *err
 		return 0;
 	}
 	task->is_stop_taken = true;
-	task->is_start_unsure = false; /* both were asked on one connection, in this order */
+	task->is_start_unsure = false; /* the start was asked for before */
 	look_soon(task);
 	return 0;
 }
@@ -743,6 +743,7 @@ enum status task_new(struct tasks *tasks, const struct task_request *request, st
 	(void)str_copy(task->invocation, sizeof(task->invocation), request->invocation);
 	enter(task, request->state);
 	task->is_stop_wanted = request->state == TASK_STOPPING;
+	task->is_start_unsure = request->is_start_unsure;
 	LIST_INSERT_HEAD(&tasks->all, task, entry);
 	task_bus_want(tasks->bus);
 	task_attach(task);

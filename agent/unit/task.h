@@ -8,6 +8,7 @@
 #include "unit/task_bus.h"
 #include "unit/task_step.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,6 +58,7 @@ struct task_request {
 	uint32_t stop_timeout_ms;	  /* 0: that of the unit */
 	enum task_state state;		  /* FIRST, RESUMED, RUNNING or STOPPING */
 	const char *invocation;		  /* RESUMED: of before the start; RUNNING: that ran */
+	bool is_start_unsure;		  /* a start of the agent's last run may still be on its way */
 	const struct task_events *events; /* static */
 	void *userdata;
 };

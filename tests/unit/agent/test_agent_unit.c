@@ -106,4 +106,28 @@ TEST(the_end_of_work_between_hello_and_welcome_is_reported)
 	(void)world_teardown(&world);
 }
 
+/* The start of the killed agent may still be on its way: systemd asks polkit before it carries one out. */
+TEST(a_stop_after_a_restart_overtakes_the_start_of_the_last_run)
+{
+	void *world = NULL;
+	struct world *w;
+
+	(void)world_setup(&world);
+	w = world;
+	start_with_unit(w);
+	unit->is_mute = true;
+	WORLD_UNTIL(w, unit_was_started);
+	model_server_want_stop(&w->server, ALLOC_A);
+	world_idle(w, 300);
+	world_kill_agent(w);
+	fake_systemd_drop();
+	unit->is_mute = false;
+	assert_int_equal(unit->stops, 0);
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(unit->stops, 1);
+	fake_systemd_release();
+	(void)world_teardown(&world);
+}
+
 TEST_GROUP(world_group_setup, world_group_teardown)

@@ -25,6 +25,7 @@ struct stand {
 	struct tasks *tasks;
 	struct task *task;
 	bool is_held; /* on_start() is not answered */
+	bool is_start_unsure;
 	unsigned int starts, runs, troubles;
 	bool is_over, is_stopped, was_refused;
 	unsigned int tellings;
@@ -170,6 +171,7 @@ static enum status begin(struct stand *s, enum task_state state, const char *inv
 		.alloc_id = ALLOC,
 		.state = state,
 		.invocation = invocation,
+		.is_start_unsure = s->is_start_unsure,
 		.events = &events,
 		.userdata = s,
 	};
@@ -499,6 +501,24 @@ CASE(a_stop_continues)
 	assert_int_equal(begin(s, TASK_STOPPING, INVOCATION_1, NULL), STATUS_OK);
 	UNTIL(s, is_stopped);
 	assert_int_equal(s->db->stops, 1);
+}
+
+CASE(a_stop_counts_on_a_start_of_the_last_run)
+{
+	assert_int_equal(begin(s, TASK_STOPPING, "", NULL), STATUS_OK);
+	UNTIL(s, is_stopped);
+	assert_int_equal(s->db->stops, 0);
+	s->is_start_unsure = true;
+	s->is_stopped = false;
+	assert_int_equal(begin(s, TASK_STOPPING, "", NULL), STATUS_OK);
+	UNTIL(s, is_stopped);
+	assert_int_equal(s->db->stops, 1);
+	s->is_stopped = false;
+	assert_int_equal(begin(s, TASK_RESUMED, "", NULL), STATUS_OK);
+	task_stop(s->task); /* before it is looked at */
+	UNTIL(s, is_stopped);
+	assert_int_equal(s->db->stops, 2);
+	assert_int_equal(s->db->starts, 0);
 }
 
 /* --- what is slow, lost or pretended --- */
