@@ -28,6 +28,7 @@ struct authority;
 struct backup;
 struct ca_change;
 struct certificate;
+struct change_author;
 struct change_observer;
 struct disk;
 struct session_events;
@@ -74,6 +75,14 @@ struct stall {
 	enum trouble_kind kind;
 	uint64_t log_us; /* monotonic, when it is logged again */
 	uint64_t pause_us;
+};
+
+/* The changes and reads of callers that wait for the store; see change.h. */
+struct authors {
+	const struct change_author *current; /* NULL: the server commits by itself */
+	struct peer_count_tree waiting;	     /* by name */
+	size_t n;			     /* those of people, all together */
+	size_t bytes;
 };
 
 #define SERVER_STORE "holdfast.db" /* in data_dir */
@@ -141,6 +150,7 @@ struct server {
 	uint16_t port;	   /* listening there */
 	struct disk *disk; /* see disk.h */
 	struct stall stall;
+	struct authors authors;
 	int mark_errno;			       /* that was logged last, see marks.h */
 	struct marks_followed *marks_followed; /* owned; NULL: not in use, see marks.h */
 	struct certificate *certificate;       /* see certificate.h */

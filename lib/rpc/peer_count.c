@@ -61,6 +61,11 @@ struct peer_conns *peer_count_idle(struct peer_count *count)
 	return &count->idle;
 }
 
+size_t peer_count_number(const struct peer_count *count)
+{
+	return count->n;
+}
+
 size_t *peer_count_bytes(struct peer_count *count)
 {
 	return &count->n_bytes;

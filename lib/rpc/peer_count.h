@@ -17,6 +17,9 @@ RB_HEAD(peer_count_tree, peer_count);
 struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *name, size_t max,
 				    bool *ret_full);
 
+/** So many has it. */
+size_t peer_count_number(const struct peer_count *count);
+
 /** Bytes that are held for it: the caller's to count, 0 at first. */
 size_t *peer_count_bytes(struct peer_count *count);
 

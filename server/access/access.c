@@ -16,6 +16,7 @@
 #include "lead/lead.h"
 #include "model/pb.h"
 #include "pb/reflect.h"
+#include "state/change.h"
 #include "state/keys.h"
 #include "state/stall.h"
 
@@ -426,6 +427,43 @@ enum status access_check_open(struct server *server, const struct rpc_call *call
 	return method->stream ? STATUS_OK : check_rule(server, call, rule, read_request(call), err);
 }
 
+/* Bounds what callers have in the store's queue: the other half is for nodes and for the server's own
+ * changes. Reads wait there too, without bytes. */
+static enum status check_pending(struct server *server, const struct rpc_call *call, bool is_write,
+				 struct error *err)
+{
+	enum { SHARE = 8, ALL = 2 };
+	struct authors *authors = &server->authors;
+	struct change_author author;
+	struct peer_count *mine;
+	size_t n, bytes;
+
+	if (RB_EMPTY(&authors->waiting))
+		return STATUS_OK;
+	access_author(server, call, &author);
+	mine = peer_count_find(&authors->waiting, author.name);
+	n = mine ? peer_count_number(mine) : 0;
+	bytes = is_write && mine ? *peer_count_bytes(mine) : 0;
+	if (n >= KV_PENDING_MAX / SHARE || bytes >= KV_PENDING_BYTES_MAX / SHARE)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%zu changes and reads of %s (%zu bytes of changes) wait for the store, "
+				 "where a caller has room for %d, or %d bytes: nothing was changed. Ask "
+				 "again in some seconds, with fewer calls at once",
+				 n, author.name, mine ? *peer_count_bytes(mine) : 0, KV_PENDING_MAX / SHARE,
+				 KV_PENDING_BYTES_MAX / SHARE);
+	n = author.is_person ? authors->n : 0;
+	bytes = author.is_person && is_write ? authors->bytes : 0;
+	if (n >= KV_PENDING_MAX / ALL || bytes >= KV_PENDING_BYTES_MAX / ALL)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"%zu changes and reads of all callers (%zu bytes of changes) wait for the "
+			"store, where they have room for %d, or %d bytes: nothing was changed. Ask "
+			"again in some seconds; if it stays so, the store is slow: holdfast operator "
+			"status",
+			n, authors->bytes, KV_PENDING_MAX / ALL, KV_PENDING_BYTES_MAX / ALL);
+	return STATUS_OK;
+}
+
 enum status access_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
 			const ProtobufCMessage *request, void *userdata, struct error *err)
 {
@@ -456,6 +494,8 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 	if (request)
 		take_words(server, call, rule, request);
 	status = check_rule(server, call, rule, request, err);
+	if (status == STATUS_OK && (request || rule->is_write)) /* other streams take no place there */
+		status = check_pending(server, call, rule->is_write, err);
 	if (status != STATUS_OK && rule->is_write)
 		audit_refused(server, call, what, NULL, err);
 	return status;

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "access/audit.h"
+#include "access/caller.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "state/change.h"
@@ -44,6 +45,25 @@ void answer_error(struct rpc_call *call, enum status status, const char *message
 	rpc_call_fail(call, &err);
 }
 
+void answer_begin(struct server *server, const struct rpc_call *call, struct change_author *ret)
+{
+	access_author(server, call, ret);
+	change_begin_author(server, ret);
+}
+
+/* change_commit() of a change by @call. */
+static enum status commit_for(struct server *server, const struct rpc_call *call, struct change *change,
+			      struct reply *reply, struct error *err)
+{
+	struct change_author author;
+	enum status status;
+
+	answer_begin(server, call, &author);
+	status = change_commit(server, change, send_reply, reply, err);
+	change_end_author(server, &author);
+	return status;
+}
+
 void answer_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message)
 {
 	struct change nothing = CHANGE_INIT;
@@ -71,7 +91,7 @@ void answer_durable(struct server *server, struct rpc_call *call, ProtobufCMessa
 		return;
 	}
 	*reply = (struct reply){.call = call, .message = message};
-	if (change_commit(server, &nothing, send_reply, reply, &err) != STATUS_OK) {
+	if (commit_for(server, call, &nothing, reply, &err) != STATUS_OK) {
 		free(reply);
 		protobuf_c_message_free_unpacked(message, NULL);
 		rpc_call_fail(call, &err);
@@ -86,7 +106,7 @@ enum status answer_changed(struct server *server, struct change *change, struct 
 
 	if (reply) {
 		*reply = (struct reply){.call = call, .message = message};
-		status = change_commit(server, change, send_reply, reply, err);
+		status = commit_for(server, call, change, reply, err);
 	} else {
 		status = error_no_memory(err, "an answer");
 	}

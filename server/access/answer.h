@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/node.h"
 #include "rpc/server.h"
+#include "state/change.h"
 
 #include <holdfast/v1/explain.pb-c.h>
 #include <protobuf-c/protobuf-c.h>
@@ -15,7 +16,8 @@ struct server;
  * never sees what a crash could take back. */
 void answer_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message);
 
-struct change;
+/** Counts commits as those of @call's caller until change_end_author(). */
+void answer_begin(struct server *server, const struct rpc_call *call, struct change_author *ret);
 
 /** Commit @change and send @message, which is owned from here on in any case, when it is durable. NULL is
  * STATUS_RESOURCE_EXHAUSTED. */
@@ -47,8 +49,11 @@ void answer_refused(struct server *server, struct rpc_call *call, const char *wh
 #define DEFINE_WRITE_METHOD(name, Request, what, handle)                                \
 	void name(struct rpc_call *call, const ProtobufCMessage *request, void *server) \
 	{                                                                               \
+		struct change_author author;                                            \
 		struct error err;                                                       \
                                                                                         \
+		answer_begin(server, call, &author);                                    \
 		if (handle(server, call, (const Request *)request, &err) != STATUS_OK)  \
 			answer_refused(server, call, what, &err);                       \
+		change_end_author(server, &author);                                     \
 	}

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "lead/lead.h"
+#include "state/change.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -288,18 +289,30 @@ char *access_who(struct server *server, const struct rpc_call *call, char ret[st
 	return ret;
 }
 
-void access_sharer(struct server *server, const struct rpc_call *call, char ret[static NAMESPACE_MAX + 1])
+void access_author(struct server *server, const struct rpc_call *call, struct change_author *ret)
 {
+	const struct rpc_peer *peer = rpc_call_peer(call);
 	char text[ACCESS_WHO_SIZE];
+	struct identity identity;
 	struct caller caller;
 
 	if (!rpc_call_token(call) || access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
-		name_certificate(server, rpc_call_peer(call), text);
+		name_certificate(server, peer, text);
 	else if (caller.token->token->namespace_[0] != '\0')
 		(void)str_copy(text, sizeof(text), caller.token->token->namespace_);
 	else
 		(void)str_join(text, sizeof(text), "token ", caller.token->token->accessor);
-	str_copy_text(ret, NAMESPACE_MAX + 1, text);
+	str_copy_text(ret->name, sizeof(ret->name), text);
+	ret->is_person = identity_parse(peer->uri, server->config.cluster, &identity, NULL) != STATUS_OK ||
+			 identity.role == ROLE_OPERATOR;
+}
+
+void access_sharer(struct server *server, const struct rpc_call *call, char ret[static NAMESPACE_MAX + 1])
+{
+	struct change_author author;
+
+	access_author(server, call, &author);
+	str_copy_text(ret, NAMESPACE_MAX + 1, author.name);
 }
 
 char *access_vouched_by(const struct server *server, const struct rpc_call *call,

@@ -84,6 +84,11 @@ char *access_who(struct server *server, const struct rpc_call *call, char ret[st
  * token is bound to, else the token or the certificate, as a text that is no name of a namespace. */
 void access_sharer(struct server *server, const struct rpc_call *call, char ret[static NAMESPACE_MAX + 1]);
 
+struct change_author;
+
+/** Writes the same, uncut, and whether it is a person, for the bounds of what waits for the store. */
+void access_author(struct server *server, const struct rpc_call *call, struct change_author *ret);
+
 /** Returns the server that handed the call on and vouches for the caller, as its own certificate names it:
  * "server/s2 at ADDRESS"; "": a direct call. */
 char *access_vouched_by(const struct server *server, const struct rpc_call *call,

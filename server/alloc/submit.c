@@ -286,10 +286,15 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server)
 {
 	cleanup(refusal_release) struct refusal refusal = {.call = call};
+	struct change_author author;
+	enum status status;
 	struct error err;
 
-	if (handle_run(server, call, (const Holdfast__V1__RunAllocationRequest *)request, &refusal, &err) !=
-	    STATUS_OK)
+	answer_begin(server, call, &author);
+	status =
+		handle_run(server, call, (const Holdfast__V1__RunAllocationRequest *)request, &refusal, &err);
+	change_end_author(server, &author);
+	if (status != STATUS_OK)
 		refusal_reply(&refusal, server, call, WHAT_RUN, &err);
 }
 

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "access/access.h"
+#include "access/answer.h"
 #include "access/audit.h"
 #include "alloc/allocs.h"
 #include "alloc/options.h"
@@ -730,9 +731,14 @@ void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, 
 	const Holdfast__V1__ClaimVolumeRequest *asked = (const Holdfast__V1__ClaimVolumeRequest *)request;
 	const struct alloc_entry *alloc = NULL; /* of the calling node */
 	char wire_volume[WIRE_VOLUME_SIZE];
+	struct change_author author;
+	enum status status;
 	struct error err;
 
-	if (handle_claim(server, call, asked, &alloc, &err) == STATUS_OK)
+	answer_begin(server, call, &author);
+	status = handle_claim(server, call, asked, &alloc, &err);
+	change_end_author(server, &author);
+	if (status == STATUS_OK)
 		return;
 	if (alloc && err.status == STATUS_FAILED_PRECONDITION && alloc->alloc.job_id[0] != '\0')
 		allocs_note_lost_race(server, alloc);

@@ -16,6 +16,7 @@
 #include "state/state.h"
 #include "state/text.h"
 
+#include <assert.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,10 +345,68 @@ struct commit {
 	size_t n;
 	change_done_fn *done;
 	void *userdata;
+	struct peer_count *author; /* NULL: it is the server's own */
+	bool is_of_person;
+	size_t bytes; /* in the store's queue */
 };
+
+/* --- callers --- */
+
+void change_begin_author(struct server *server, struct change_author *author)
+{
+	author->outer = server->authors.current;
+	server->authors.current = author;
+}
+
+void change_end_author(struct server *server, const struct change_author *author)
+{
+	assert(server->authors.current == author);
+	server->authors.current = author->outer;
+}
+
+static enum status count_commit(struct commit *commit, struct error *err)
+{
+	struct authors *authors = &commit->server->authors;
+	bool is_full;
+
+	if (!authors->current)
+		return STATUS_OK;
+	commit->author = peer_count_enter(&authors->waiting, authors->current->name, SIZE_MAX, &is_full);
+	if (!commit->author)
+		return error_no_memory(err, "a change");
+	commit->is_of_person = authors->current->is_person;
+	authors->n += commit->is_of_person;
+	return STATUS_OK;
+}
+
+static void count_bytes(struct commit *commit, size_t bytes)
+{
+	if (!commit->author)
+		return;
+	commit->bytes = bytes;
+	*peer_count_bytes(commit->author) += bytes;
+	commit->server->authors.bytes += commit->is_of_person ? bytes : 0;
+}
+
+static void uncount(struct commit *commit)
+{
+	struct authors *authors = &commit->server->authors;
+
+	if (!commit->author)
+		return;
+	*peer_count_bytes(commit->author) -= commit->bytes;
+	peer_count_leave(&authors->waiting, commit->author);
+	if (!commit->is_of_person)
+		return;
+	authors->n--;
+	authors->bytes -= commit->bytes;
+}
+
+/* --- the end of a commit --- */
 
 static void commit_free(struct commit *commit)
 {
+	uncount(commit);
 	free_objects(commit->objects, commit->n);
 	free(commit);
 }
@@ -506,6 +565,7 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	struct commit *commit;
 	struct error apply_error;
 	enum status status;
+	size_t before;
 
 	if (change->status != STATUS_OK) {
 		if (err)
@@ -524,14 +584,18 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	if (!commit)
 		return error_no_memory(err, "a change");
 	*commit = (struct commit){.server = server, .done = done, .userdata = userdata};
-	status = seal(server, change, err);
+	before = kv_pending_bytes(server->kv);
+	status = count_commit(commit, err);
+	if (status == STATUS_OK)
+		status = seal(server, change, err);
 	if (status == STATUS_OK)
 		status = submit(server, change, commit, err);
 	if (status != STATUS_OK) {
 		unseal(change, n_staged);
-		free(commit);
+		commit_free(commit);
 		return status;
 	}
+	count_bytes(commit, kv_pending_bytes(server->kv) - before);
 	commit->objects = change->objects; /* done functions never run inside kv_submit() */
 	commit->n = change->n;
 	change->objects = NULL;

@@ -31,6 +31,13 @@ enum {
 	CHANGE_AUDIT_MAX = 30,	 /* records of it; with their head they fill KV_TXN_OPS_MAX */
 };
 
+/* The caller whose call commits: its changes count as its own until they are durable. */
+struct change_author {
+	char name[NAMESPACE_MAX + 16]; /* "blue", "token 0189...", "node/n1": see access_author() */
+	bool is_person;		       /* or a program in the place of one: no node, fencer or server */
+	const struct change_author *outer;
+};
+
 struct change_object {
 	enum object_kind kind;
 	bool is_deletion;
@@ -108,6 +115,10 @@ typedef void change_done_fn(struct server *server, void *userdata);
 /** May anything change, or be acknowledged? STATUS_UNAVAILABLE while another store is about to replace this
  * one. A full disk is checked by change_commit(), see disk.h. */
 enum status change_check(const struct server *server, struct error *err);
+
+/** Counts commits as @author's until change_end_author(). */
+void change_begin_author(struct server *server, struct change_author *author);
+void change_end_author(struct server *server, const struct change_author *author);
 
 /** Submits and applies. @done may be NULL. An empty change is durable as soon as everything before it is. */
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
