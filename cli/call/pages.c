@@ -114,6 +114,9 @@ struct walk {
 	uint64_t limit; /* 0: everything */
 	uint64_t n;	/* elements so far */
 	char *token;	/* of the next page, NULL: the first one */
+	char *seen; /* the token of page 1, 2, 4, 8 ..., the last of them: a circle of pages comes back to it
+		     */
+	size_t n_pages;
 	bool is_over;
 };
 
@@ -144,15 +147,22 @@ static enum status call_page(struct walk *walk, ProtobufCMessage **ret, struct e
 	*token = (char *)(uintptr_t)protobuf_c_empty_string;
 	if (status != STATUS_OK)
 		return status;
-	if (walk->token && str_eq(*next_token(*ret), walk->token))
+	if (walk->seen && str_eq(*next_token(*ret), walk->seen))
 		return error_set(err, STATUS_INTERNAL, 0,
-				 "the server repeats a page of %s.%s: please report this",
+				 "the server repeats a page of %s.%s, or a plugin that it asks does: please "
+				 "report this",
 				 walk->service->short_name, walk->method);
 	free(walk->token);
 	walk->token = strdup(*next_token(*ret));
+	walk->n_pages++;
+	if ((walk->n_pages & (walk->n_pages - 1)) == 0) {
+		free(walk->seen);
+		walk->seen = strdup(*next_token(*ret));
+	}
 	count(walk, *ret);
-	return walk->token ? STATUS_OK
-			   : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot ask for a page");
+	return walk->token && walk->seen
+		       ? STATUS_OK
+		       : error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot ask for a page");
 }
 
 enum status pages_each(struct connection *connection, const ProtobufCServiceDescriptor *service,
@@ -170,6 +180,7 @@ enum status pages_each(struct connection *connection, const ProtobufCServiceDesc
 			status = on_page(&page, walk.is_over, userdata, err);
 	}
 	free(walk.token);
+	free(walk.seen);
 	return status;
 }
 

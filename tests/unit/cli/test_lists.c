@@ -144,3 +144,13 @@ TEST_FIXTURE(a_server_that_repeats_a_page_is_found, run_setup, NULL)
 	will_answer(0, "Volumes.List", "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}");
 	expect_failure("volume status", STATUS_INTERNAL, "the server repeats a page of Volumes.List");
 }
+
+TEST_FIXTURE(a_list_that_comes_back_to_a_former_page_is_found, run_setup, NULL)
+{
+	for (size_t i = 0; i < 4; i++)
+		will_answer(i, "Volumes.List",
+			    i % 2 == 0 ? "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}"
+				       : "{\"volumes\": [{\"id\": \"b\"}], \"next_token\": \"a\"}");
+	will_answer(4, "Volumes.List", "{}");
+	expect_failure("volume status", STATUS_INTERNAL, "the server repeats a page of Volumes.List");
+}
