@@ -199,21 +199,76 @@ fail:
 	return NULL;
 }
 
+static bool has_machine(const attestation *record, const char *machine)
+{
+	for (size_t i = 0; i < record->n_machines; i++)
+		if (str_eq(record->machines[i], machine))
+			return true;
+	return false;
+}
+
+/* Is @record good for everything that the @earlier one is good for? */
+static bool replaces(const attestation *record, const attestation *earlier)
+{
+	if (record->epoch != earlier->epoch || !str_eq(record->boot_id, earlier->boot_id) ||
+	    record->expires_at_ms < earlier->expires_at_ms || record->n_volumes != earlier->n_volumes ||
+	    earlier->n_storages != earlier->n_volumes)
+		return false;
+	for (size_t i = 0; i < earlier->n_machines; i++)
+		if (!has_machine(record, earlier->machines[i]))
+			return false;
+	for (size_t i = 0; i < record->n_volumes; i++)
+		if (!str_eq(record->volumes[i]->namespace_, earlier->volumes[i]->namespace_) ||
+		    !str_eq(record->volumes[i]->id, earlier->volumes[i]->id) ||
+		    !str_eq(record->storages[i], earlier->storages[i]))
+			return false;
+	return true;
+}
+
+/* The namespace that it counts for. */
+static const char *namespace_of(const attestation *record)
+{
+	return record->n_volumes > 0 ? record->volumes[0]->namespace_ : "";
+}
+
+static enum status refuse_more(const attestation *record, int n, const char *whose, const char *name,
+			       struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			 "%d attestations%s%.150s are kept about node %s, the most there may be; name more "
+			 "volumes in one, or purge the node when it is gone for good: holdfast node purge %s",
+			 n, whose, name, record->node_id, record->node_id);
+}
+
 enum status attest_record_stage(struct server *server, struct change *change, const attestation *record,
 				struct error *err)
 {
+	enum { BY_ONE = ATTEST_RECORDS_MAX / 2, OF_NAMESPACE = ATTEST_RECORDS_MAX / 4 * 3 };
 	char key[OBJECT_KEY_SIZE];
 	char prefix[OBJECT_KEY_SIZE];
 	struct record_entry *entry = first_record(server, record->node_id, prefix);
-	size_t n = 0;
+	const char *replaced = NULL;
+	size_t n = 0, n_by_one = 0, n_of_namespace = 0;
 
-	for (; entry && n < ATTEST_RECORDS_MAX; entry = next_record(entry, prefix))
+	for (; entry && n < ATTEST_RECORDS_MAX; entry = next_record(entry, prefix)) {
+		const attestation *other = (const void *)entry->record.message;
+
+		if (!replaced && replaces(record, other)) {
+			replaced = entry->key;
+			continue;
+		}
 		n++;
-	if (n == ATTEST_RECORDS_MAX)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d attestations about node %s are kept already; purge the node when it is "
-				 "gone for good: holdfast node purge %s",
-				 ATTEST_RECORDS_MAX, record->node_id, record->node_id);
+		n_by_one += str_eq(record->by, other->by);
+		n_of_namespace += str_eq(namespace_of(record), namespace_of(other));
+	}
+	if (n >= ATTEST_RECORDS_MAX)
+		return refuse_more(record, ATTEST_RECORDS_MAX, "", "", err);
+	if (n_by_one >= BY_ONE)
+		return refuse_more(record, BY_ONE, " by ", record->by, err);
+	if (n_of_namespace >= OF_NAMESPACE)
+		return refuse_more(record, OF_NAMESPACE, " of namespace ", namespace_of(record), err);
+	if (replaced)
+		change_delete_record(change, replaced);
 	change_put_record(change, key_of(record->node_id, record->id, key), &record->base);
 	return STATUS_OK;
 }

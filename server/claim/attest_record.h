@@ -42,7 +42,9 @@ struct attest_record_facts {
 Holdfast__V1__Attestation *attest_record_make(struct server *server, const struct attest_record_facts *facts,
 					      struct error *err);
 
-/** STATUS_RESOURCE_EXHAUSTED when there are ATTEST_RECORDS_MAX about the node. */
+/** Stages the record in the place of an earlier one that adds nothing to it. STATUS_RESOURCE_EXHAUSTED when
+ * there are ATTEST_RECORDS_MAX about the node, half of them by the same author, or three quarters of the same
+ * namespace, which is that of the first volume. */
 enum status attest_record_stage(struct server *server, struct change *change,
 				const Holdfast__V1__Attestation *record, struct error *err);
 

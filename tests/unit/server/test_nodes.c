@@ -15,6 +15,8 @@
 #include "node/nodes.h"
 #include "node/session.h"
 #include "recovery/replaced.h"
+#include "state/keys.h"
+#include "state/records.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -1588,16 +1590,150 @@ CLUSTER_TEST(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_name
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
-CLUSTER_TEST(about_a_node_as_many_words_are_kept_as_may_be_and_no_more)
+static size_t count_attestations(struct fixture *f, const char *node)
 {
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry;
+	size_t n = 0;
+
+	(void)str_format(prefix, sizeof(prefix), PREFIX_ATTESTATION "%s/", node);
+	for (entry = records_from(&f->server->state.records, prefix);
+	     entry && str_starts_with(entry->key, prefix); entry = records_next(entry))
+		n++;
+	return n;
+}
+
+static void put_attestation(struct fixture *f, const Holdfast__V1__Attestation *attestation)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE];
+
+	(void)str_format(key, sizeof(key), PREFIX_ATTESTATION "%s/%s", attestation->node_id, attestation->id);
+	change_put_record(&change, key, &attestation->base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* Puts @n earlier ones about another volume of the namespace. */
+static void put_attestations(struct fixture *f, const char *node, const char *by, const char *namespace,
+			     int n)
+{
+	static int n_put;
+	char id[UUID_TEXT_SIZE];
+	Holdfast__V1__VolumeRef ref = V1(volume_ref, .namespace_ = TEXT(namespace), .id = "other"),
+				*refs[] = {&ref};
+	Holdfast__V1__Attestation attestation = V1(attestation, .id = id, .node_id = TEXT(node),
+						   .by = TEXT(by), .volumes = refs, .n_volumes = 1);
+
+	for (int i = 0; i < n; i++) {
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-%012d", n_put++);
+		put_attestation(f, &attestation);
+	}
+}
+
+CLUSTER_TEST(at_most_half_of_the_attestations_about_a_node_are_of_one_author)
+{
+	struct error err;
+
 	take_volume(f);
 	lose(f, &f->n1);
 	lose(f, &f->n2);
-	for (int i = 0; i < ATTEST_RECORDS_MAX; i++)
-		assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
-	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL),
-			 STATUS_RESOURCE_EXHAUSTED);
-	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+	put_attestations(f, "n1", "operator/dev", "blue", ATTEST_RECORDS_MAX / 2 - 1);
+	assert_ok(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, &err));
+	assert_error(attest(f, "n1", NULL, "maintenance", 30000, false, NULL, &err),
+		     STATUS_RESOURCE_EXHAUSTED, err,
+		     "128 attestations by operator/dev are kept about node n1");
+	assert_ok(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, &err));
+}
+
+CLUSTER_TEST(at_most_three_quarters_of_the_attestations_about_a_node_are_of_one_namespace)
+{
+	struct error err;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	put_attestations(f, "n1", "token a", "default", ATTEST_RECORDS_MAX / 4 * 3 - 1);
+	assert_ok(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, &err));
+	assert_error(attest(f, "n1", NULL, "maintenance", 30000, false, NULL, &err),
+		     STATUS_RESOURCE_EXHAUSTED, err, "192 attestations of namespace default are kept");
+}
+
+CLUSTER_TEST(about_a_node_as_many_words_are_kept_as_may_be_and_no_more)
+{
+	struct error err;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	lose(f, &f->n2);
+	put_attestations(f, "n1", "token a", "blue", ATTEST_RECORDS_MAX - 1);
+	assert_ok(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, &err));
+	assert_error(attest(f, "n1", NULL, "maintenance", 30000, false, NULL, &err),
+		     STATUS_RESOURCE_EXHAUSTED, err, "256 attestations are kept about node n1");
+	assert_ok(attest(f, "n1", NULL, "maintenance", 90000, false, NULL, &err)); /* for the first one */
+	assert_ok(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, &err));
+}
+
+CLUSTER_TEST(a_repeated_attestation_takes_the_place_of_the_earlier_one)
+{
+	struct error err;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	for (int i = 0; i < 3; i++)
+		assert_ok(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, &err));
+	assert_int_equal(count_attestations(f, "n1"), 1);
+	assert_int_equal(n_events(f, "node n1", "Nodes.Attest", "maintenance"), 3);
+	restart(f);
+	assert_int_equal(count_attestations(f, "n1"), 1);
+	assert_ok(stop_alloc(f, ALLOC_1, &err));
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+/* Each of the earlier ones is good for something that the new one is not good for. */
+CLUSTER_TEST(an_attestation_that_the_new_one_does_not_cover_stays)
+{
+	cleanup_pb Holdfast__V1__AttestNodeResponse *response = NULL;
+	char other[] = "other", *machines[] = {other, other, other}, *storages[] = {other};
+	Holdfast__V1__VolumeRef ref = V1(volume_ref, .namespace_ = "default", .id = other), *refs[] = {&ref};
+	Holdfast__V1__VolumeRef blue = V1(volume_ref, .namespace_ = "blue", .id = "db"), *blues[] = {&blue};
+	const Holdfast__V1__Attestation *first;
+	Holdfast__V1__Attestation earlier;
+	char id[UUID_TEXT_SIZE], key[OBJECT_KEY_SIZE];
+	struct error err;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	assert_ok(attest(f, "n1", NULL, "maintenance", 60000, false, &response, &err));
+	(void)str_format(key, sizeof(key), PREFIX_ATTESTATION "n1/%s", response->attestation->id);
+	first = NON_NULL(records_get(&f->server->state.records, key));
+	assert_int_equal(first->n_machines, 1);
+	for (int i = 0; i < 9; i++) {
+		earlier = *first;
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-%012d", i);
+		earlier.id = id;
+		if (i == 0)
+			earlier.epoch++;
+		else if (i == 1)
+			earlier.boot_id = other;
+		else if (i == 2)
+			earlier.expires_at_ms += 3600000;
+		else if (i == 3)
+			earlier.n_storages = 0;
+		else if (i == 4)
+			earlier.machines = machines;
+		else if (i == 5)
+			earlier.volumes = refs;
+		else if (i == 6)
+			earlier.storages = storages;
+		else if (i == 7)
+			earlier.volumes = blues;
+		else
+			earlier.n_volumes = earlier.n_storages = 0;
+		put_attestation(f, &earlier);
+	}
+	assert_int_equal(count_attestations(f, "n1"), 10);
+	assert_ok(attest(f, "n1", NULL, "maintenance", 120000, false, NULL, &err));
+	assert_int_equal(count_attestations(f, "n1"), 10);
+	assert_null(records_get(&f->server->state.records, key));
 }
 
 CLUSTER_TEST(a_word_that_has_expired_frees_nothing)
