@@ -30,6 +30,7 @@ struct driver_task {
 	char title[ORDER_LABEL_SIZE + 16]; /* for people */
 	bool is_remade;
 	struct backoff backoff;
+	uint64_t wait_us; /* when it began to be waited for last */
 	sd_event_source *timer;
 	struct service_call *check; /* InspectTask */
 	sd_event_source *check_timer;
@@ -552,6 +553,26 @@ static bool is_usable(const struct driver_task *task, const void *response)
 	return true;
 }
 
+/* A task goes to and fro between these states when one call of them succeeds and the next one fails. */
+static bool is_starting(enum driver_task_state state)
+{
+	return state == DRIVER_TASK_ORDER || state == DRIVER_TASK_START;
+}
+
+static bool is_followed(enum driver_task_state state)
+{
+	return state == DRIVER_TASK_RECOVER || state == DRIVER_TASK_WAIT;
+}
+
+/* A call that succeeds does not end the delays: only the end of that work, or a wait that lasted. */
+static bool has_succeeded(const struct driver_task *task, enum driver_task_state next)
+{
+	if (is_followed(task->state) && is_followed(next))
+		return task->state == DRIVER_TASK_WAIT &&
+		       clock_monotonic_us() - task->wait_us >= DRIVER_TASK_RETRY_MAX_MS * USEC_PER_MSEC;
+	return next != task->state && !(is_starting(task->state) && is_starting(next));
+}
+
 static void handle_event(struct driver_task *task, enum driver_task_event event, const void *response,
 			 const struct error *err)
 {
@@ -567,11 +588,12 @@ static void handle_event(struct driver_task *task, enum driver_task_event event,
 	step = is_network(task) ? driver_network_step(task->state, event)
 				: driver_task_step(task->state, event);
 	assert(step.action != DRIVER_TASK_NO_STEP);
-	if (step.state != task->state) {
+	if (has_succeeded(task, step.state))
+		backoff_reset(&task->backoff);
+	if (step.state != task->state)
 		task->since_ms = clock_realtime_ms();
-		if (step.action != DRIVER_TASK_DO_RETRY)
-			backoff_reset(&task->backoff);
-	}
+	if (step.state == DRIVER_TASK_WAIT)
+		task->wait_us = clock_monotonic_us();
 	if (task->state == DRIVER_TASK_RESTART)
 		task->health[0] = '\0';
 	task->state = step.state;

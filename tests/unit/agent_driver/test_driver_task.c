@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "driver/driver_task.h"
+#include "rpc/wakeup.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <signal.h>
@@ -42,6 +43,7 @@ struct world {
 	struct driver_task *task;
 	char trace[TRACE_SIZE];
 	struct error last;
+	uint32_t most_attempts; /* that were shown with a trouble */
 };
 
 static void note(struct world *world, char what)
@@ -242,8 +244,12 @@ static void notify_gone(void *userdata)
 
 static void notify_trouble(const struct error *err, void *userdata)
 {
+	struct world *world = userdata;
+	uint32_t attempts = driver_task_info(world->task).attempts;
+
 	assert_true(err->status != STATUS_OK);
-	note(userdata, 't');
+	world->most_attempts = attempts > world->most_attempts ? attempts : world->most_attempts;
+	note(world, 't');
 }
 
 static void notify_up(const Holdfast__Driver__V1__NetworkSpec *spec, void *userdata)
@@ -385,6 +391,72 @@ CASE(each_answer_leads_where_its_row_says)
 		assert_msg(str_eq(world->trace, rows[i].trace), "row %zu: %s instead of %s", i, world->trace,
 			   rows[i].trace);
 		assert_string_equal(world->errors, "");
+	}
+}
+
+/* The delays grow also where another call succeeds between the failures. */
+CASE(a_task_whose_driver_fails_is_tried_more_and_more_rarely)
+{
+	static const struct {
+		bool is_network;
+		enum driver_task_state from;
+		const char *errors, *trace;
+		uint32_t most_attempts;
+	} rows[] = {
+		{false, DRIVER_TASK_NEW, "SaSaSaSa", "OjStOStOStOStOSrWx", 4},
+		{false, DRIVER_TASK_ORDER, "OaSaOaSa", "OtOStOtOStOSrWx", 4},
+		{false, DRIVER_TASK_NEW, "SaSaWaWa", "OjStOStOSrWtRWtRWx", 2}, /* it was started meanwhile */
+		{false, DRIVER_TASK_RECOVER, "WaWaWaWa", "RWtRWtRWtRWtRWx", 4},
+		{false, DRIVER_TASK_RECOVER, "RaWaRaWp", "RtRWtRtRWtRWx", 4},
+		{false, DRIVER_TASK_STOP, "PaPaDa", "PtPtPDtDg", 2},
+		{true, DRIVER_TASK_NEW, "CaCaCaCa", "OjCtOCtOCtOCtOCu", 4},
+	};
+	struct service_client *client;
+
+	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		world->is_network = rows[i].is_network;
+		world->most_attempts = 0;
+		begin(world, rows[i].from, rows[i].errors);
+		UNTIL(world, strpbrk(world->trace, "xfgu"));
+		assert_string_equal(world->trace, rows[i].trace);
+		assert_msg(world->most_attempts == rows[i].most_attempts, "row %zu: %u attempts", i,
+			   world->most_attempts);
+	}
+}
+
+static int on_break(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct world *world = userdata;
+
+	rpc_call_fail(world->held, &(struct error){.status = STATUS_ABORTED});
+	world->held = NULL;
+	return 0;
+}
+
+CASE(a_wait_that_lasted_begins_with_the_shortest_delay)
+{
+	static const struct {
+		uint64_t lasts_ms;
+		uint32_t attempts;
+	} rows[] = {{DRIVER_TASK_RETRY_MAX_MS - 1000, 4}, {DRIVER_TASK_RETRY_MAX_MS + 1000, 1}};
+	struct service_client *client;
+	sd_event_source *timer = NULL;
+
+	UNTIL(world, drivers_client(world->drivers, "container", &client, NULL) == STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		world->holds_wait = true;
+		begin(world, DRIVER_TASK_RECOVER, "WaWaWa");
+		UNTIL(world, world->held);
+		assert_int_equal(wakeup_arm(world->event, &timer, rows[i].lasts_ms * USEC_PER_MSEC, on_break,
+					    world, NULL),
+				 STATUS_OK);
+		world->holds_wait = false;
+		world->most_attempts = 0;
+		UNTIL(world, strchr(world->trace, 'x'));
+		wakeup_disarm(&timer);
+		assert_string_equal(world->trace, "RWtRWtRWtRWtRWx");
+		assert_int_equal(world->most_attempts, rows[i].attempts);
 	}
 }
 
