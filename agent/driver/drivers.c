@@ -2,9 +2,12 @@
 #include "driver/drivers.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/rate.h"
 #include "base/str.h"
 #include "driver/driver_instance.h"
 #include "log/log.h"
+#include "rpc/timer.h"
 #include "service/dir.h"
 #include "service/registry.h"
 
@@ -18,6 +21,9 @@ struct entry {
 	struct registry registry;
 };
 
+/* Each report is a message to the server, and a write there: as those of a plugin. */
+enum { CHANGES_PER_SECOND = 1, CHANGES_BURST = 20 };
+
 struct drivers {
 	sd_event *event; /* borrowed */
 	struct drivers_options options;
@@ -25,6 +31,8 @@ struct drivers {
 	struct entry entries[DRIVERS_MAX];
 	size_t n_entries;
 	bool is_full; /* and logged */
+	struct rate change_rate;
+	sd_event_source *later; /* the rate has refused a report */
 };
 
 DEFINE_CLEANUP(struct drivers, drivers_free)
@@ -60,12 +68,26 @@ static struct entry *find_or_add(struct drivers *drivers, const char *name)
 	return entry;
 }
 
+static int on_later(sd_event_source *source, uint64_t usec, void *userdata);
+
+/* Reports over the rate wait for a second, and go as one: the newest. */
 static void changed(void *userdata)
 {
-	const struct drivers *drivers = userdata;
+	struct drivers *drivers = userdata;
 
+	if (!rate_take(&drivers->change_rate, clock_monotonic_us()) &&
+	    timer_arm(drivers->event, &drivers->later, USEC_PER_SEC / CHANGES_PER_SECOND, on_later,
+		      drivers) >= 0)
+		return;
+	timer_disarm(drivers->later);
 	if (drivers->options.changed)
 		drivers->options.changed(drivers->options.userdata);
+}
+
+static int on_later(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	changed(userdata);
+	return 0;
 }
 
 /* A folder that was looked at. */
@@ -150,6 +172,7 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for drivers");
 	drivers->event = event;
 	drivers->options = *options;
+	rate_init(&drivers->change_rate, CHANGES_PER_SECOND, CHANGES_BURST, clock_monotonic_us());
 	TRY(service_dir_new(event, &driver_kind, options->driver_dir, &events, drivers, &drivers->dir, err));
 	*ret = TAKE_PTR(drivers);
 	return STATUS_OK;
@@ -167,6 +190,7 @@ void drivers_free(struct drivers *drivers)
 	service_dir_free(drivers->dir);
 	for (size_t i = 0; i < drivers->n_entries; i++)
 		update_instances(drivers, &drivers->entries[i], NULL, 0);
+	(void)sd_event_source_disable_unref(drivers->later);
 	free(drivers);
 }
 

@@ -34,6 +34,7 @@ struct world {
 	struct drivers *drivers;
 	struct model models[MODELS];
 	unsigned int changes;
+	char told[64];	  /* the reason at the last change */
 	struct error end; /* of the call that ended last */
 	unsigned int n_ends;
 };
@@ -190,8 +191,11 @@ static void model_start(struct world *world, size_t i, const char *socket)
 static void on_change(void *userdata)
 {
 	struct world *world = userdata;
+	struct driver_info info = {.reason = ""};
 
 	world->changes++;
+	(void)drivers_list(world->drivers, &info, 1);
+	str_copy_text(world->told, sizeof(world->told), info.reason);
 }
 
 static const Holdfast__Driver__V1__SetConfigRequest *config_of(const char *name, void *userdata)
@@ -375,6 +379,32 @@ CASE(driver_health_reports_are_followed)
 	model->health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY;
 	say(model);
 	UNTIL(world, is_healthy(world));
+}
+
+CASE(of_many_reports_of_a_driver_few_go_on_and_the_last_one_does)
+{
+	enum { REPORTS = 200 };
+	struct model *model = &world->models[0];
+	char text[64], last[64];
+	unsigned int before;
+
+	model_start(world, 0, "driver.sock");
+	UNTIL(world, is_healthy(world));
+	before = world->changes;
+	model->health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY;
+	model->description = text;
+	for (int i = 0; i < REPORTS; i++) {
+		(void)snprintf(text, sizeof(text), "%d files are open", i);
+		say(model);
+	}
+	(void)str_copy(last, sizeof(last), text);
+	UNTIL(world, has_reason(world, last));
+	UNTIL(world, str_eq(world->told, last));
+	assert_true(world->changes > before);
+	assert_msg(world->changes - before < REPORTS / 4, "%u changes", world->changes - before);
+	model->description = "another one"; /* it can report again */
+	say(model);
+	UNTIL(world, str_eq(world->told, "another one"));
 }
 
 CASE(a_driver_that_is_restarted_is_asked_and_set_anew)
