@@ -23,6 +23,8 @@
 #include <string.h>
 #include <sys/param.h>
 
+#define UNREPORTED "has not reported what it holds since the restore"
+
 enum { ROUND_MS = 2000 }; /* of one look at the remaining claims: a blocking query */
 
 #define DRAIN_TIMEOUT_US (UINT64_C(7200) * USEC_PER_SEC)
@@ -156,10 +158,11 @@ static void show_wait(const struct drain_watch *watch)
 	char age[CLOCK_TEXT_SIZE];
 	bool is_overdue = drain && drain->deadline_ms != 0 && clock_realtime_ms() > drain->deadline_ms;
 
-	progress_show("draining node %s: %zu of %zu claims left, %s%s", watch->node, count_held(watch->last),
-		      watch->n_first, clock_format_duration(clock_monotonic_us() - watch->started_us, age),
-		      is_overdue ? ", OVERDUE: holdfast volume status ID --why shows what each waits for"
-				 : "");
+	progress_show(
+		"draining node %s: %zu of %zu claims left, %s%s%s", watch->node, count_held(watch->last),
+		watch->n_first, clock_format_duration(clock_monotonic_us() - watch->started_us, age),
+		watch->last->node->unreported ? ", it " UNREPORTED : "",
+		is_overdue ? ", OVERDUE: holdfast volume status ID --why shows what each waits for" : "");
 }
 
 static enum status watch_drain(struct drain_watch *watch, struct error *err)
@@ -171,11 +174,13 @@ static enum status watch_drain(struct drain_watch *watch, struct error *err)
 		if (status != STATUS_OK || is_done(watch->last->node))
 			break;
 		if (clock_monotonic_us() >= watch->deadline_us) {
-			status = error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
-					   "node %s still holds %zu claims; its drain continues without us. "
-					   "Next: holdfast "
-					   "node status %s",
-					   watch->node, count_held(watch->last), watch->node);
+			status = error_set(
+				err, STATUS_DEADLINE_EXCEEDED, 0,
+				"node %s still holds %zu claims%s; its drain continues without us. "
+				"Next: holdfast "
+				"node status %s",
+				watch->node, count_held(watch->last),
+				watch->last->node->unreported ? ", and " UNREPORTED : "", watch->node);
 			break;
 		}
 		show_wait(watch);
@@ -190,7 +195,8 @@ static void print_start(const Holdfast__V1__DrainNodeResponse *answer, const cha
 {
 	size_t n = MAX(answer->n_volumes, answer->node ? answer->node->live_claims : 0);
 
-	print_line("node %s is draining, %zu volume%s not released yet", node, n, n == 1 ? " is" : "s are");
+	print_line("node %s is draining, %zu volume%s not released yet%s", node, n, n == 1 ? " is" : "s are",
+		   answer->node && answer->node->unreported ? "; it " UNREPORTED : "");
 	for (size_t i = 0; i < answer->n_volumes; i++) {
 		const Holdfast__V1__DrainVolume *v = answer->volumes[i];
 
@@ -401,6 +407,8 @@ static DEFINE_ROWS(
 	COL("seen", "{last_seen_ms:age}"), COL_SET("disconnected for", "{disconnected_ms:age}"),
 	COL_SET("disconnected as", "{disconnected_ms?{disconnect_reason}}"),
 	COL("age", "{create_time_ms:age}"), COL_SET("live claims", "{live_claims?{live_claims}}"),
+	COL_WHEN("{unreported?y}", "report",
+		 "it " UNREPORTED "; if it is gone for good: holdfast node purge {id} --reason TEXT"),
 	TABLE("plugins", "plugins", &plugin_table), TABLE("attributes", "attributes", &attribute_table),
 	TABLE("task drivers", "drivers", &driver_table));
 

@@ -49,9 +49,10 @@ static const struct goal of_node[GOALS_MAX] = {
 	{"disconnected", "{node.status}", "disconnected down", NULL},
 	{"down", "{node.status}", "down", NULL},
 	{"eligible", "{node.ineligible}", "no", NULL},
-	{"drained", "{node.drain.done_ms?drained}", "drained", NULL},
+	/* a node may hold what the server has forgotten; then claims may follow the end of its drain */
+	{"drained", "{node.unreported?|{node.live_claims?|{node.drain.done_ms?drained}}}", "drained", NULL},
 	/* the claims of the answer are those of namespaces that the caller may read */
-	{"free", "{node.live_claims?held|{claims?held|free}}", "free", NULL},
+	{"free", "{node.unreported?|{node.live_claims?held|{claims?held|free}}}", "free", NULL},
 	{GONE, NULL, NULL, NULL},
 };
 
@@ -87,7 +88,8 @@ static const struct kind {
 	{"node", &holdfast__v1__nodes__descriptor, of_node,
 	 "{node.status}{node.ineligible?, ineligible}{node.disconnect_reason?: "
 	 "{node.disconnect_reason}}{node.live_claims?, "
-	 "claims: {node.live_claims}}",
+	 "claims: {node.live_claims}}"
+	 "{node.unreported?, and has not reported what it holds since the restore}",
 	 "holdfast node status {id}"},
 	{"allocation", &holdfast__v1__allocations__descriptor, of_alloc,
 	 "{allocation.client_status}{allocation.client_description?: {allocation.client_description}}"

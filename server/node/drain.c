@@ -56,12 +56,20 @@ static size_t live_claims_of(const struct alloc_entry *alloc)
 	return n;
 }
 
+/* A node that must report may hold what the server has forgotten. */
+static bool holds_nothing(const struct node_entry *node)
+{
+	return !node->is_unreported && node->n_live == 0 && node->n_live_allocs == 0;
+}
+
 /* Is nothing left but allocations that run plugins, and what they hold themselves? */
 static bool only_plugins_are_left(const struct node_entry *node)
 {
 	const struct alloc_entry *alloc;
 	size_t n_claims = 0;
 
+	if (node->is_unreported)
+		return false;
 	LIST_FOREACH (alloc, &node->allocs, of_node) {
 		if (!runs_plugin(alloc))
 			return false;
@@ -140,8 +148,7 @@ void drain_continue(struct server *server, struct node_entry *node)
 
 	if (!node_is_registered(node) || !node_is_draining(&node->node))
 		return;
-	status = node->n_live == 0 && node->n_live_allocs == 0 ? drain_finish(server, node, &err)
-							       : stop_slice(server, node, &err);
+	status = holds_nothing(node) ? drain_finish(server, node, &err) : stop_slice(server, node, &err);
 	if (status != STATUS_OK) /* the next event of the node, or the operator's next look, tries again */
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "drain", .err = &err},
 			"the drain does not continue");
@@ -151,7 +158,8 @@ static struct node_entry *node_of(struct server *server, const struct change_obj
 {
 	const struct claim *claim = object->kind == OBJECT_CLAIM ? object->value : NULL;
 	const struct alloc *alloc = object->kind == OBJECT_ALLOC ? object->value : NULL;
-	const char *id = claim ? claim->node_id : alloc ? alloc->node_id : NULL;
+	const struct node *node = object->kind == OBJECT_NODE ? object->value : NULL; /* it reported */
+	const char *id = claim ? claim->node_id : alloc ? alloc->node_id : node ? node->id : NULL;
 
 	return id ? state_node(&server->state, id) : NULL;
 }
@@ -275,8 +283,7 @@ static void cancel(const char *who, struct node *node)
 static bool change_node(const Holdfast__V1__DrainNodeRequest *request, const char *who,
 			const struct node_entry *entry, struct node *node)
 {
-	bool is_done = node->drain.done_ms != 0 && entry->n_live == 0 && entry->n_live_allocs == 0 &&
-		       node->ineligible;
+	bool is_done = node->drain.done_ms != 0 && holds_nothing(entry) && node->ineligible;
 
 	if (request->cancel ? !node_is_draining(node) : node_is_draining(node) || is_done)
 		return false;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Draining a node: nothing new is placed there, its allocations are ordered to stop, and it is done when
- * the last of its claims is freed by evidence. Nothing is forced: after the deadline it is only shown as
- * overdue. Allocations that run plugins stop last, when nothing needs them. */
+ * the last of its claims is freed by evidence, and it has reported what it holds (recovery/epoch.h). Nothing
+ * is forced: after the deadline it is only shown as overdue. Allocations that run plugins stop last, when
+ * nothing needs them. */
 
 #include "state/objects.h"
 #include "state/state.h"

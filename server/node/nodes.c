@@ -114,6 +114,7 @@ Holdfast__V1__Node *nodes_view(struct server *server, const struct node_entry *n
 	view->status = (Holdfast__V1__NodeStatus)nodes_status(server, node);
 	view->disconnected_ms = nodes_disconnected_ms(server, node);
 	view->live_claims = node->n_live;
+	view->unreported = node->is_unreported;
 	view->certificate_expires_at_ms = node->session ? node->certificate_expires_ms : 0;
 	if (nodes_hide_machines(server, view) && add_plugins(server, node, sight, view))
 		return view;

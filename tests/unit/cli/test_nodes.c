@@ -55,6 +55,22 @@ TEST_FIXTURE(a_drain_that_lasts_continues_without_the_command, run_setup, NULL)
 	expect_output("\"volumes\": [");
 }
 
+TEST_FIXTURE(a_drain_names_the_report_that_it_waits_for, run_setup, NULL)
+{
+	will_answer(0, "Nodes.Drain", NODE "}, \"unreported\": true}}");
+	will_answer(1, "Nodes.Get", NODE "}, \"unreported\": true}}");
+	expect_failure(
+		"node drain node-1 --timeout 1ms --yes", STATUS_DEADLINE_EXCEEDED,
+		"node node-1 still holds 0 claims, and has not reported what it holds since the restore; "
+		"its drain continues");
+	expect_output(
+		"is draining, 0 volumes are not released yet; it has not reported what it holds since the "
+		"restore");
+	expect_ok("node status node-1");
+	expect_output("it has not reported what it holds since the restore; if it is gone for good: holdfast "
+		      "node purge node-1 --reason TEXT");
+}
+
 TEST_FIXTURE(claims_that_the_caller_may_not_see_are_counted, run_setup, NULL)
 {
 	will_answer(0, "Nodes.Drain", NODE "}, \"live_claims\": 2}}");

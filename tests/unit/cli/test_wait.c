@@ -27,6 +27,7 @@ static void expect_reached(const char *line, const char *method, const char *bef
 
 #define VOLUME(fields) "{\"index\": 7, \"volume\": {\"id\": \"db\"" fields "}}"
 #define NODE(fields) "{\"index\": 7, \"node\": {\"id\": \"node-1\"" fields "}}"
+#define DRAINED ", \"drain\": {\"started_ms\": 1, \"done_ms\": 2}"
 #define ALLOC(status) \
 	"{\"index\": 7, \"allocation\": {\"id\": \"" ALLOC_ID "\", \"client_status\": \"" status "\"}}"
 #define JOB(state, fields) "{\"index\": 7, \"state\": \"" state "\", \"job\": {\"id\": \"web\"" fields "}}"
@@ -60,13 +61,18 @@ TEST_FIXTURE(a_node_is_waited_for, run_setup, NULL)
 	expect_reached("node wait node-1 --for eligible", "Nodes.Get", NODE(", \"ineligible\": true"), NODE(),
 		       "node node-1 is eligible\n");
 	expect_reached("node wait node-1 --for drained", "Nodes.Get",
-		       NODE(", \"drain\": {\"started_ms\": 1}"),
-		       NODE(", \"drain\": {\"started_ms\": 1, \"done_ms\": 2}"), "node node-1 is drained\n");
+		       NODE(", \"drain\": {\"started_ms\": 1}"), NODE(DRAINED), "node node-1 is drained\n");
 	expect_reached("node wait node-1 --for free", "Nodes.Get",
 		       "{\"index\": 7, \"node\": {\"id\": \"node-1\"}, \"claims\": [{\"id\": \"c1\"}]}",
 		       NODE(), "node node-1 is free\n");
 	expect_reached("node wait node-1 --for free", "Nodes.Get", NODE(", \"live_claims\": 2"), NODE(),
 		       "node node-1 is free\n"); /* claims that the caller may not see */
+	expect_reached("node wait node-1 --for free", "Nodes.Get", NODE(", \"unreported\": true"), NODE(),
+		       "node node-1 is free\n"); /* it may hold what the server has forgotten */
+	expect_reached("node wait node-1 --for drained", "Nodes.Get", NODE(DRAINED ", \"unreported\": true"),
+		       NODE(DRAINED), "node node-1 is drained\n");
+	expect_reached("node wait node-1 --for drained", "Nodes.Get", NODE(DRAINED ", \"live_claims\": 1"),
+		       NODE(DRAINED), "node node-1 is drained\n");
 }
 
 TEST_FIXTURE(an_allocation_is_waited_for, run_setup, NULL)

@@ -82,6 +82,96 @@ CLUSTER_TEST(grants_wait_for_the_report_of_every_node)
 	assert_true(claim.generation > held.generation);
 }
 
+static const struct node *drain_n1(struct fixture *f)
+{
+	cleanup_pb Holdfast__V1__DrainNodeResponse *response = NON_NULL(drain_node(f, "n1", false, NULL));
+	const struct node_entry *node = state_node(&f->server->state, "n1");
+
+	assert_int_equal(response->node->unreported, node->is_unreported);
+	return &node->node;
+}
+
+CLUSTER_TEST(a_drain_is_not_done_before_its_node_has_reported)
+{
+	const struct node *n1;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	n1 = drain_n1(f);
+	assert_true(node_is_draining(n1));
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.reports_wanted == 1);
+	settle(f);
+	assert_true(node_is_draining(n1));
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop, ALLOC_1);
+	assert_true(node_is_draining(n1));
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, n1->drain.done_ms != 0);
+	assert_true(drain_n1(f)->drain.done_ms != 0);
+}
+
+CLUSTER_TEST(a_drain_of_the_backup_waits_for_the_report_that_ends_it)
+{
+	struct backup backup = {0};
+	const struct node *n1;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	(void)drain_n1(f);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.reports_wanted == 1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_node(&f->server->state, "n1")->n_live_allocs == 0);
+	settle(f);
+	n1 = &state_node(&f->server->state, "n1")->node;
+	assert_true(node_is_draining(n1));
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, n1->drain.done_ms != 0);
+}
+
+CLUSTER_TEST(a_drain_that_was_done_before_a_restore_begins_again)
+{
+	struct backup backup = {0};
+
+	connect_node(&f->n1, "n1");
+	assert_true(drain_n1(f)->drain.done_ms != 0);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	assert_true(state_node(&f->server->state, "n1")->node.drain.done_ms != 0);
+	assert_true(node_is_draining(drain_n1(f)));
+}
+
+/* The volumes that the server has forgotten need it. */
+CLUSTER_TEST(a_drain_stops_no_plugin_before_its_node_has_reported)
+{
+	Holdfast__V1__CsiPlugin runs = V1(csi_plugin, .id = "ebs", .socket = "ebs.sock",
+					  .type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_NODE);
+	Holdfast__V1__CsiPlugin *plugins[] = {&runs};
+	Holdfast__V1__Allocation plugin = V1(allocation, .id = ALLOC_2, .name = "plugin", .node_id = "n1",
+					     .driver = "none", .csi_plugins = plugins, .n_csi_plugins = 1);
+	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &plugin);
+	struct backup backup = {0};
+
+	connect_node(&f->n1, "n1");
+	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL,
+		       NULL));
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.reports_wanted == 1);
+	(void)drain_n1(f);
+	settle(f);
+	assert_int_equal(f->n1.stops, 0);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, f->n1.stops == 1);
+}
+
 CLUSTER_TEST(a_node_in_a_new_boot_has_to_report_too)
 {
 	struct alloc alloc;
