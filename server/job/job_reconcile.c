@@ -390,6 +390,15 @@ static void for_each_member(struct pass *pass, member_fn *fn)
 
 /* --- the update --- */
 
+/* May its node take the next version, or lose the group? The member of a system job is replaced on no other
+ * node. */
+static bool may_be_replaced(const struct pass *pass, const struct member *member)
+{
+	const struct job_node *node = member->node_id ? find_node(pass->world, member->node_id) : NULL;
+
+	return !member->node_id || (node && (node->is_eligible || excludes(node, member->group)));
+}
+
 static void count_member(struct pass *pass, const struct member *member)
 {
 	struct job_counts *counts = &pass->ret->groups[member->group];
@@ -406,7 +415,7 @@ static void count_member(struct pass *pass, const struct member *member)
 	counts->in_place += member->live && member->live->version != pass->job->version &&
 			    (member->state == MEMBER_CURRENT || member->state == MEMBER_STARTING);
 	tally->n_old += member->state == MEMBER_OLD;
-	tally->n_old_starting += member->state == MEMBER_OLD_STARTING;
+	tally->n_old_starting += member->state == MEMBER_OLD_STARTING && may_be_replaced(pass, member);
 	tally->away += member->state == MEMBER_MISSING || member->state == MEMBER_STOPPING ||
 		       member->state == MEMBER_STARTING || member->state == MEMBER_QUEUED ||
 		       member->state == MEMBER_OLD_QUEUED;
@@ -694,6 +703,8 @@ static void replace_old(struct pass *pass, const struct member *member, uint32_t
 {
 	if (pass->update == JOB_UPDATE_FAILED) {
 		(void)add_wait(pass, member, JOB_WAIT_NEXT_VERSION, member->live, 0);
+	} else if (!may_be_replaced(pass, member)) {
+		(void)add_wait(pass, member, JOB_WAIT_NODE, NULL, 0);
 	} else if (*slots == 0) {
 		(void)add_wait(pass, member, JOB_WAIT_TURN, member->live, 0);
 	} else if (is_excluded(pass, member)) {

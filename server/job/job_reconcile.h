@@ -39,7 +39,8 @@ enum job_type {
 	JOB_TYPE_N,
 };
 
-/* How members that run something else than this version are replaced. */
+/* How members that run something else than this version are replaced. Those that are not healthy come first.
+ * A member of a system job stays while its node takes nothing, and the others do not wait for it. */
 struct job_update {
 	uint32_t max_parallel;	 /* members of the group that are away for it at once; 0: 1 */
 	uint32_t min_healthy_ms; /* its tasks run and pass their checks for so long until it is healthy */

@@ -507,6 +507,10 @@ static void check_limit(struct model *m, const struct model_alloc *victim)
 			continue;
 		if (is_old && (is_healthy(m, live) || !is_healthy(m, victim)))
 			continue;
+		/* nothing can replace it before its node takes something: one sick node must not keep the
+		 * others from the next version */
+		if (is_old && of->spec.type == JOB_SYSTEM && !is_eligible(&m->nodes[live->node]))
+			continue;
 		away++;
 	}
 	if (away > max)

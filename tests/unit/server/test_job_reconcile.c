@@ -107,6 +107,46 @@ JOB_TEST(a_member_on_a_node_that_the_next_version_excludes_is_stopped)
 	assert_int_equal(decisions.actions[0].reason, JOB_STOP_NODE);
 }
 
+/* The one that works badly is on a node that takes nothing. */
+JOB_TEST(a_node_that_takes_nothing_does_not_stop_the_update_of_the_others)
+{
+	static const char *const ids[] = {"a", "b", "c"};
+	struct job_node nodes[] = {{.id = "n1", .is_connected = true, .is_eligible = true},
+				   {.id = "n2", .is_connected = true},
+				   {.id = "n3", .is_connected = true, .is_eligible = true}};
+	struct job_alloc allocs[ARRAY_SIZE(ids)];
+	struct job_world world = ROW(.job = &job, .allocs = allocs, .n_allocs = ARRAY_SIZE(allocs),
+				     .nodes = nodes, .n_nodes = ARRAY_SIZE(nodes), .now_ms = 100000);
+
+	job.type = JOB_SYSTEM;
+	group.count = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		allocs[i] = alloc_of(ids[i], 0);
+		allocs[i].node_id = nodes[i].id;
+		allocs[i].content = group.content + 1;
+		allocs[i].client = CLIENT_RUNNING;
+		allocs[i].healthy_ms = 1;
+	}
+	allocs[1].unhealthy_ms = 2;
+	job_reconcile(&world, &decisions);
+	assert_int_equal(decisions.n_actions, 1);
+	assert_string_equal(decisions.actions[0].alloc_id, "a");
+	assert_int_equal(decisions.n_waits, 2);
+	assert_int_equal(decisions.waits[0].what, JOB_WAIT_NODE);
+	assert_string_equal(decisions.waits[0].node_id, "n2");
+	assert_int_equal(decisions.waits[1].what, JOB_WAIT_TURN);
+	nodes[1].is_eligible = true; /* now it comes first */
+	job_reconcile(&world, &decisions);
+	assert_int_equal(decisions.n_actions, 1);
+	assert_string_equal(decisions.actions[0].alloc_id, "b");
+	nodes[1].is_eligible = false;
+	nodes[1].excluded_groups = 1; /* nothing replaces it */
+	job_reconcile(&world, &decisions);
+	assert_int_equal(decisions.n_actions, 1);
+	assert_string_equal(decisions.actions[0].alloc_id, "b");
+	assert_int_equal(decisions.actions[0].reason, JOB_STOP_NODE);
+}
+
 JOB_TEST(a_member_is_not_replaced_while_another_one_has_its_volume)
 {
 	struct job_volume volume = {
