@@ -94,30 +94,93 @@ static void on_slice_durable(struct server *server, void *userdata)
 	drain_continue(server, node);
 }
 
-static bool is_to_stop(const struct alloc_entry *alloc, bool plugins_too)
+/* The plugins of which the node has live claims. */
+struct needs {
+	const char *plugin_ids[NODE_PLUGINS_MAX]; /* borrowed */
+	size_t n;
+};
+
+static bool has_need(const struct needs *needs, const char *plugin_id)
 {
-	return alloc->alloc.desired_status != DESIRED_STOP && (plugins_too || !runs_plugin(alloc));
+	for (size_t i = 0; i < needs->n; i++)
+		if (str_eq(needs->plugin_ids[i], plugin_id))
+			return true;
+	return false;
 }
 
-/* Orders the next allocations that are not stopping yet to stop. */
+static void list_needs(const struct node_entry *node, struct needs *ret)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &node->claims, of_node)
+		if (claim_is_live(&claim->claim) && ret->n < NODE_PLUGINS_MAX &&
+		    !has_need(ret, claim->claim.plugin_id))
+			ret->plugin_ids[ret->n++] = claim->claim.plugin_id;
+}
+
+/* Does @alloc run a plugin that must release a volume? No allocation has a volume of its own plugin. */
+static bool is_needed(const struct needs *needs, const struct alloc_entry *alloc)
+{
+	for (uint32_t i = 0; i < alloc->alloc.n_plugins; i++)
+		if (has_need(needs, alloc->alloc.plugins[i].id))
+			return true;
+	return false;
+}
+
+/* Which of the allocations that run plugins stop in addition to all others. */
+enum plugin_turn { NO_PLUGIN, PLUGINS_NOT_NEEDED, ALL_PLUGINS };
+
+static bool is_to_stop(const struct alloc_entry *alloc, enum plugin_turn turn, const struct needs *needs)
+{
+	if (alloc->alloc.desired_status == DESIRED_STOP)
+		return false;
+	return !runs_plugin(alloc) || turn == ALL_PLUGINS ||
+	       (turn == PLUGINS_NOT_NEEDED && !is_needed(needs, alloc));
+}
+
+/* Stages the stop of the next allocations. */
+static void fill_slice(struct change *change, const struct node_entry *node, enum plugin_turn turn,
+		       const struct needs *needs, struct slice *slice)
+{
+	const struct alloc_entry *alloc;
+
+	LIST_FOREACH (alloc, &node->allocs, of_node) {
+		if (slice->n == DRAIN_SLICE)
+			break;
+		if (!is_to_stop(alloc, turn, needs))
+			continue;
+		allocs_stage_stop(change, alloc, node);
+		memcpy(slice->ids[slice->n++], alloc->alloc.id, UUID_TEXT_SIZE);
+	}
+}
+
+static bool is_any_stopping(const struct node_entry *node)
+{
+	const struct alloc_entry *alloc;
+
+	LIST_FOREACH (alloc, &node->allocs, of_node)
+		if (alloc->alloc.desired_status == DESIRED_STOP)
+			return true;
+	return false;
+}
+
+/* Orders the next allocations that are not stopping yet to stop. Plugins that need each other would wait for
+ * ever: they stop together. */
 static enum status stop_slice(struct server *server, struct node_entry *node, struct error *err)
 {
 	struct slice *slice = calloc(1, sizeof(*slice));
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	bool plugins_too = only_plugins_are_left(node);
-	struct alloc_entry *alloc;
+	enum plugin_turn turn = only_plugins_are_left(node) ? PLUGINS_NOT_NEEDED : NO_PLUGIN;
+	struct needs needs = {.n = 0};
 
 	if (!slice)
 		return error_no_memory(err, "a drain");
 	memcpy(slice->node_id, node->node.id, sizeof(slice->node_id));
-	LIST_FOREACH (alloc, &node->allocs, of_node) {
-		if (slice->n == DRAIN_SLICE)
-			break;
-		if (!is_to_stop(alloc, plugins_too))
-			continue;
-		allocs_stage_stop(&change, alloc, node);
-		memcpy(slice->ids[slice->n++], alloc->alloc.id, UUID_TEXT_SIZE);
-	}
+	if (turn == PLUGINS_NOT_NEEDED)
+		list_needs(node, &needs);
+	fill_slice(&change, node, turn, &needs, slice);
+	if (slice->n == 0 && turn == PLUGINS_NOT_NEEDED && !is_any_stopping(node))
+		fill_slice(&change, node, ALL_PLUGINS, &needs, slice);
 	if (slice->n == 0) {
 		free(slice);
 		return STATUS_OK;

@@ -2,8 +2,8 @@
 #pragma once
 /* Draining a node: nothing new is placed there, its allocations are ordered to stop, and it is done when
  * the last of its claims is freed by evidence, and it has reported what it holds (recovery/epoch.h). Nothing
- * is forced: after the deadline it is only shown as overdue. Allocations that run plugins stop last, when
- * nothing needs them. */
+ * is forced: after the deadline it is only shown as overdue. Allocations that run plugins stop last, when no
+ * other allocation has a volume of theirs; those that need each other stop together. */
 
 #include "state/objects.h"
 #include "state/state.h"

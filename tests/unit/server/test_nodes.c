@@ -1361,18 +1361,34 @@ CLUSTER_TEST(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible)
 	assert_int_equal(set_eligible(f, "n1", true, NULL), STATUS_OK);
 }
 
-/* The plugin that unmounts the volumes must be there until they are. */
-static void run_plugin(struct fixture *f)
+/* The plugin that unmounts the volumes must be there until they are.
+ * @volume that the allocation has; NULL: no volume. */
+static void run_plugin_with(struct fixture *f, const char *id, const char *plugin, const char *volume)
 {
-	Holdfast__V1__CsiPlugin runs = V1(csi_plugin, .id = "ebs", .socket = "ebs.sock",
+	Holdfast__V1__CsiPlugin runs = V1(csi_plugin, .id = TEXT(plugin), .socket = "csi.sock",
 					  .type = HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_CONTROLLER);
 	Holdfast__V1__CsiPlugin *plugins[] = {&runs};
-	Holdfast__V1__Allocation alloc = V1(allocation, .id = ALLOC_2, .name = "plugin", .node_id = "n1",
-					    .driver = "none", .csi_plugins = plugins, .n_csi_plugins = 1);
+	Holdfast__V1__VolumeRequest has = V1(
+		volume_request, .name = "data", .source = TEXT(volume ? volume : ""),
+		.access_mode = f->access_mode, .attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM);
+	Holdfast__V1__VolumeRequest *volumes[] = {&has};
+	Holdfast__V1__Allocation alloc = V1(allocation, .id = TEXT(id), .name = "plugin", .node_id = "n1",
+					    .driver = "none", .csi_plugins = plugins, .n_csi_plugins = 1,
+					    .volumes = volumes, .n_volumes = volume != NULL);
 	Holdfast__V1__RunAllocationRequest request = V1(run_allocation_request, .allocation = &alloc);
+	struct error err;
 
 	assert_ok(call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL,
 		       NULL));
+	if (volume)
+		assert_succeeds(fake_node_claim(&f->n1, volume, id, NULL, &err), err);
+	fake_node_send_alloc(&f->n1, id, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, state_alloc(&f->server->state, id)->alloc.client_status == CLIENT_RUNNING);
+}
+
+static void run_plugin(struct fixture *f)
+{
+	run_plugin_with(f, ALLOC_2, "ebs", NULL);
 }
 
 /* The node does not report this allocation: another one runs the other half of the plugin. */
@@ -1394,6 +1410,42 @@ CLUSTER_TEST(allocations_that_run_plugins_stop_last)
 	assert_int_equal(node_of(f, "n1")->node.drain.done_ms, 0);
 	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, node_of(f, "n1")->node.drain.done_ms != 0);
+}
+
+TEST_ON(a_plugin_stops_after_another_ones_volume_that_it_releases, struct fixture, f, setup_db, teardown)
+{
+	run_plugin_with(f, ALLOC_1, "third", NULL);
+	run_plugin_with(f, ALLOC_2, "ebs", NULL);
+	run_plugin_with(f, ALLOC_3, "other", "db");
+	for (int i = 0; i < 2; i++) { /* it looks again, while the others stop still */
+		cleanup_pb Holdfast__V1__DrainNodeResponse *response =
+			NON_NULL(drain_node(f, "n1", false, NULL));
+
+		UNTIL(f, f->n1.stops > 1);
+		settle(f);
+		assert_int_equal(f->n1.stops, 2);
+		assert_string_not_equal(f->n1.last_stop, ALLOC_2);
+	}
+	release_alloc(f, &f->n1, ALLOC_3);
+	UNTIL(f, f->n1.stops == 3);
+	assert_string_equal(f->n1.last_stop, ALLOC_2);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, node_of(f, "n1")->node.drain.done_ms != 0);
+}
+
+TEST_ON(plugins_that_need_each_other_stop_together, struct fixture, f, setup_db, teardown)
+{
+	cleanup_pb Holdfast__V1__DrainNodeResponse *response = NULL;
+	struct claim_entry *claim;
+
+	assert_int_equal(register_disk(f, &f->operator, "disk", "wwn-0x2", NULL), STATUS_OK);
+	run_plugin_with(f, ALLOC_2, "ebs", "disk");
+	run_plugin_with(f, ALLOC_3, "other", "db");
+	claim = NON_NULL(LIST_FIRST(&state_alloc(&f->server->state, ALLOC_2)->claims));
+	(void)str_copy(claim->claim.plugin_id, sizeof(claim->claim.plugin_id), "other");
+	response = NON_NULL(drain_node(f, "n1", false, NULL));
+	UNTIL(f, f->n1.stops == 2);
 }
 
 /* Purge. */
