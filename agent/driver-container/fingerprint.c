@@ -27,6 +27,7 @@ struct watcher {
 	LIST_ENTRY(watcher) link;
 	struct driver *driver;
 	struct rpc_call *call;
+	bool is_behind; /* it has not been sent the last report */
 };
 
 enum { KEYS_TEXT_SIZE = SETTINGS_KEYS_MAX * (2 * TICKET_KEY_ID_SIZE + 2) };
@@ -64,7 +65,18 @@ static void notify_watcher(struct driver *driver, struct watcher *watcher)
 	response.description = driver->health_text;
 	response.n_attributes = driver->engine_name[0] != '\0' ? 3 : 1;
 	response.attributes = attributes;
-	(void)rpc_call_send(watcher->call, &response.base, NULL); /* a slow client gets the next one */
+	watcher->is_behind = rpc_call_is_full(watcher->call) ||
+			     rpc_call_send(watcher->call, &response.base, NULL) != STATUS_OK;
+}
+
+/* The stream of a full connection may never drain: each probe tries it, too. */
+static void tell_those_behind(struct driver *driver)
+{
+	struct watcher *watcher;
+
+	LIST_FOREACH (watcher, &driver->watchers, link)
+		if (watcher->is_behind)
+			notify_watcher(driver, watcher);
 }
 
 static void tell_all(struct driver *driver)
@@ -77,8 +89,10 @@ static void tell_all(struct driver *driver)
 
 static void set(struct driver *driver, int health, const char *text)
 {
-	if (driver->health == health && str_eq(driver->health_text, text) && !driver->has_new_version)
+	if (driver->health == health && str_eq(driver->health_text, text) && !driver->has_new_version) {
+		tell_those_behind(driver);
 		return;
+	}
 	driver->has_new_version = false;
 	driver->health = health;
 	str_copy_text(driver->health_text, sizeof(driver->health_text), text);
@@ -200,6 +214,14 @@ static void on_half_close(struct rpc_call *call, void *userdata)
 {
 }
 
+static void on_drained(struct rpc_call *call, void *userdata)
+{
+	struct watcher *watcher = rpc_call_data(call);
+
+	if (watcher && watcher->is_behind)
+		notify_watcher(userdata, watcher);
+}
+
 static void on_closed(struct rpc_call *call, void *userdata)
 {
 	struct watcher *watcher = rpc_call_data(call);
@@ -210,5 +232,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 	free(watcher);
 }
 
-const struct rpc_stream_handlers fingerprint_stream = {
-	.on_message = on_message, .on_closed = on_closed, .on_half_close = on_half_close};
+const struct rpc_stream_handlers fingerprint_stream = {.on_message = on_message,
+						       .on_closed = on_closed,
+						       .on_half_close = on_half_close,
+						       .on_drained = on_drained};

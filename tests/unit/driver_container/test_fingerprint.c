@@ -12,6 +12,58 @@
 #define HEAD "HTTP/1.1 200 OK\r\nConnection: close\r\n"
 #define HEALTH(name) HOLDFAST__DRIVER__V1__HEALTH__HEALTH_##name
 
+/* --- a stream of the agent, instead of a call of the server --- */
+
+struct stream {
+	void *data;
+	bool is_full, has_no_memory;
+	int n_tried, n_sent;
+	int health; /* as it was sent last */
+};
+
+void *__wrap_rpc_call_data(struct rpc_call *call);
+void __wrap_rpc_call_set_data(struct rpc_call *call, void *data);
+bool __wrap_rpc_call_is_full(struct rpc_call *call);
+enum status __wrap_rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
+
+static struct stream *stream_of(struct rpc_call *call)
+{
+	return (struct stream *)(void *)call;
+}
+
+static struct rpc_call *call_of(struct stream *stream)
+{
+	return (struct rpc_call *)(void *)stream;
+}
+
+void *__wrap_rpc_call_data(struct rpc_call *call)
+{
+	return stream_of(call)->data;
+}
+
+void __wrap_rpc_call_set_data(struct rpc_call *call, void *data)
+{
+	stream_of(call)->data = data;
+}
+
+bool __wrap_rpc_call_is_full(struct rpc_call *call)
+{
+	stream_of(call)->n_tried++;
+	return stream_of(call)->is_full;
+}
+
+enum status __wrap_rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err)
+{
+	struct stream *stream = stream_of(call);
+
+	if (stream->has_no_memory)
+		return error_no_memory(err, "a report");
+	stream->n_sent++;
+	stream->health =
+		(int)((const Holdfast__Driver__V1__FingerprintResponse *)(const void *)message)->health;
+	return STATUS_OK;
+}
+
 static void *serve(void *userdata)
 {
 	struct fake *fake = userdata;
@@ -87,6 +139,58 @@ TEST(an_engine_that_does_not_say_its_version_is_not)
 
 	look(HEAD "\r\n{}", HEALTH(UNHEALTHY), &driver);
 	assert_non_null(strstr(driver.health_text, "does not report its version"));
+}
+
+/* Runs until the stream was tried, or sent to, @n times. */
+static void run_until(const struct driver *driver, const int *count, int n)
+{
+	uint64_t end_us = clock_monotonic_us() + 600 * USEC_PER_SEC;
+
+	while (*count < n && clock_monotonic_us() < end_us)
+		assert_true(sd_event_run(driver->event, USEC_PER_SEC / 10) >= 0);
+	assert_true(*count >= n);
+}
+
+TEST(a_report_that_could_not_be_sent_is_sent_later)
+{
+	static const struct settings settings = {
+		.cluster = "prod", .node_id = "node-1", .engine_timeout_us = USEC_PER_SEC};
+	struct fake fake = {.answer = HEAD "\r\n{\"Version\": \"4.3\"}"};
+	struct stream full = {.is_full = false}, poor = {.is_full = false};
+	struct driver driver = {.settings = &settings};
+	int sent;
+
+	fake_begin(&fake, serve);
+	assert_true(sd_event_new(&driver.event) >= 0);
+	assert_int_equal(engine_new(driver.event, fake.path, &driver.engine, NULL), STATUS_OK);
+	assert_int_equal(fingerprint_begin(&driver, NULL), STATUS_OK);
+	fingerprint_stream.on_message(call_of(&full), NULL, &driver);
+	fingerprint_stream.on_message(call_of(&poor), NULL, &driver);
+	assert_int_equal(full.n_sent, 1);
+	assert_int_equal(poor.n_sent, 1);
+	full.is_full = poor.has_no_memory = true;
+	run_until(&driver, &poor.n_tried, 4); /* its health, its version, and they do not change again */
+	assert_int_equal(driver.health, HEALTH(HEALTHY));
+	assert_int_equal(full.n_sent, 1);
+	full.is_full = false;
+	fingerprint_stream.on_drained(call_of(&full), &driver);
+	assert_int_equal(full.n_sent, 2);
+	assert_int_equal(full.health, HEALTH(HEALTHY));
+	fingerprint_stream.on_drained(call_of(&full), &driver); /* it has it */
+	assert_int_equal(full.n_sent, 2);
+	assert_int_equal(poor.n_sent, 1);
+	poor.has_no_memory = false;
+	sent = full.n_sent;
+	run_until(&driver, &poor.n_sent, 2);
+	assert_int_equal(poor.health, HEALTH(HEALTHY));
+	assert_int_equal(full.n_sent, sent);
+	fingerprint_stream.on_closed(call_of(&full), &driver);
+	fingerprint_stream.on_closed(call_of(&poor), &driver);
+	fingerprint_end(&driver);
+	engine_free(driver.engine);
+	json_decref(driver.leftovers);
+	(void)sd_event_unref(driver.event);
+	fake_end(&fake);
 }
 
 /* The second page is empty. */
