@@ -175,11 +175,14 @@ static int64_t due_ms_of(const struct server *server)
 uint64_t certificate_wait_us(const struct server *server, uint64_t most_us)
 {
 	int64_t left_ms = due_ms_of(server) - clock_realtime_ms();
+	uint64_t now_us = clock_monotonic_us(), retry_us = server->certificate->retry_us, left_us;
 
-	if (!server->authority || server->certificate->due_ms == 0 || left_ms <= 0 ||
-	    (uint64_t)left_ms * USEC_PER_MSEC > most_us)
+	if (!server->authority || server->certificate->due_ms == 0)
 		return most_us;
-	return (uint64_t)left_ms * USEC_PER_MSEC;
+	left_us = left_ms > 0 ? (uint64_t)left_ms * USEC_PER_MSEC : 0;
+	if (retry_us > now_us && left_us < retry_us - now_us)
+		left_us = retry_us - now_us;
+	return left_us == 0 || left_us > most_us ? most_us : left_us;
 }
 
 void certificate_renew_due(struct server *server)
@@ -188,19 +191,17 @@ void certificate_renew_due(struct server *server)
 	int64_t now_ms = clock_realtime_ms();
 	int64_t delay_ms = (certificate->expires_at_ms - now_ms) / 10;
 	struct error err;
-	int64_t due_ms;
 
-	if (!server->authority || certificate->due_ms == 0)
+	if (!server->authority || certificate->due_ms == 0 || clock_monotonic_us() < certificate->retry_us)
 		return;
-	due_ms = due_ms_of(server);
-	if (now_ms < due_ms && (now_ms < certificate->retry_ms || !may_use_new_ca(server)))
+	if (now_ms < due_ms_of(server) && !may_use_new_ca(server))
 		return;
 	if (renew(server, &err) == STATUS_OK)
 		return;
 	delay_ms = delay_ms < RETRY_MIN_MS ? RETRY_MIN_MS : delay_ms;
-	certificate->retry_ms = now_ms + (delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms);
-	if (now_ms >= certificate->due_ms)
-		certificate->due_ms = certificate->retry_ms;
+	delay_ms = delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms;
+	/* the clock may be wrong now: the date of the renewal stays */
+	certificate->retry_us = clock_monotonic_us() + (uint64_t)delay_ms * USEC_PER_MSEC;
 	log_ctx(err.status == STATUS_FAILED_PRECONDITION ? LOG_INFO : LOG_WARNING,
 		&(struct log_ctx){.op = "certificate", .err = &err},
 		"the server's certificate is not renewed, and stays in use; the next try follows");
@@ -304,6 +305,7 @@ static void plan(struct certificate *certificate, const struct pki_facts *own)
 	int64_t life_ms = own->expires_ms - own->issued_ms;
 
 	certificate->due_ms = own->expires_ms > 0 ? own->issued_ms + life_ms / 3 * 2 : 0;
+	certificate->retry_us = 0;
 	certificate->warns_at_ms = pki_warns_at_ms(own);
 }
 

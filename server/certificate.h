@@ -24,8 +24,8 @@ enum { CERTIFICATE_WARNING_SIZE = 4608, CERTIFICATE_CA_WARNING_SIZE = 2048 };
 struct certificate {
 	int64_t expires_at_ms; /* 0: not known */
 	int64_t warns_at_ms;
-	int64_t retry_ms;	       /* not before, after a renewal that failed */
-	int64_t due_ms;		       /* its renewal, or the next try; 0: not known */
+	uint64_t retry_us;	       /* by the monotonic clock: no try before it, after one that failed */
+	int64_t due_ms;		       /* its renewal; 0: not known */
 	struct timespec configured[2]; /* certificate and key of the settings, when they were chosen */
 	size_t n_old_cas;	       /* in the CA's file: neither the one that issues nor above it */
 	int64_t ca_expires_at_ms;      /* the same; of the first one in the file */

@@ -36,6 +36,7 @@ struct renewal {
 	struct rpc_pending *pending; /* NULL: no call is in flight */
 	char *key;		     /* owned, a secret; of the call in flight */
 	int64_t due_ms;		     /* 0: not known */
+	uint64_t retry_us;	     /* by the monotonic clock: no try before it, after one that failed */
 	bool has_failed;
 	struct error error;
 };
@@ -142,6 +143,7 @@ static void plan(struct renewal *renewal)
 	renewal->due_ms = pki_read_facts(renewal->in_use.cert, &facts, NULL) == STATUS_OK
 				  ? renewal_due_ms(facts.issued_ms, facts.expires_ms)
 				  : 0;
+	renewal->retry_us = 0;
 }
 
 enum status renewal_reload(struct renewal *renewal, struct error *err)
@@ -173,13 +175,14 @@ static void look_later(struct renewal *renewal);
 static void retry_later(struct renewal *renewal)
 {
 	struct pki_facts facts;
-	int64_t now_ms = clock_realtime_ms();
 	int64_t delay_ms = RETRY_MAX_MS;
 
 	if (pki_read_facts(renewal->in_use.cert, &facts, NULL) == STATUS_OK)
-		delay_ms = (facts.expires_ms - now_ms) / 10;
+		delay_ms = (facts.expires_ms - clock_realtime_ms()) / 10;
 	delay_ms = delay_ms < RETRY_MIN_MS ? RETRY_MIN_MS : delay_ms;
-	renewal->due_ms = now_ms + (delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms);
+	delay_ms = delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms;
+	/* the clock may be wrong now: the date of the renewal stays */
+	renewal->retry_us = clock_monotonic_us() + (uint64_t)delay_ms * USEC_PER_MSEC;
 	look_later(renewal);
 }
 
@@ -293,11 +296,14 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata);
 /* The timer exists: arming it does not fail. */
 static void look_later(struct renewal *renewal)
 {
-	int64_t left_ms = renewal->due_ms - clock_realtime_ms();
+	int64_t left_us = (renewal->due_ms - clock_realtime_ms()) * 1000;
+	int64_t retry_us = (int64_t)(renewal->retry_us - clock_monotonic_us());
 	uint64_t delay_us = LOOK_US;
 
-	if (renewal->due_ms > 0 && !renewal->pending && left_ms * 1000 < (int64_t)LOOK_US)
-		delay_us = left_ms > 0 ? (uint64_t)left_ms * 1000 : RETRY_MIN_MS * USEC_PER_MSEC;
+	if (left_us < retry_us)
+		left_us = retry_us;
+	if (renewal->due_ms > 0 && !renewal->pending && left_us < (int64_t)LOOK_US)
+		delay_us = left_us > 0 ? (uint64_t)left_us : RETRY_MIN_MS * USEC_PER_MSEC;
 	(void)timer_arm(renewal->event, &renewal->look, delay_us, on_look, renewal);
 }
 
@@ -314,7 +320,8 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "renew", .err = &err},
 				"a certificate was replaced; the one before stays in use");
 	}
-	if (!renewal->pending && renewal->due_ms > 0 && clock_realtime_ms() >= renewal->due_ms)
+	if (!renewal->pending && renewal->due_ms > 0 && clock_realtime_ms() >= renewal->due_ms &&
+	    clock_monotonic_us() >= renewal->retry_us)
 		renew(renewal);
 	look_later(renewal);
 	return 0;

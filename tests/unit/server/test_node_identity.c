@@ -725,6 +725,46 @@ CASE(a_renewal_that_failed_is_tried_again_before_the_certificate_expires)
 	assert_true(clock_realtime_ms() < before.expires_ms);
 }
 
+/* To a clock that is ahead each certificate has expired: the server refuses the node. */
+CASE(a_renewal_that_failed_while_the_clock_was_ahead_is_tried_again_when_it_is_due)
+{
+	struct pki_facts before;
+	cleanup(run_release) struct running run;
+	int64_t ahead_ms;
+
+	run_init(&run, f);
+	assert_ok(pki_read_facts(run.cert, &before, NULL));
+	ahead_ms = 2 * (before.expires_ms - before.issued_ms);
+	unit_clock_step(ahead_ms);
+	UNTIL(f, renewal_error(run.renewal));
+	unit_clock_step(-ahead_ms);
+	run_for(f->event, 12000);
+	assert_int_equal(run.n_changed, 0);
+	unit_clock_step(renewal_due_ms(before.issued_ms, before.expires_ms) - clock_realtime_ms() + 1);
+	UNTIL(f, run.n_changed > 0);
+	assert_true(clock_realtime_ms() < before.expires_ms);
+	assert_string_equal(renewal_cert(run.renewal), run.next);
+	assert_null(renewal_error(run.renewal));
+}
+
+/* Its tries have a pause, of a tenth of the time that is left. */
+CASE(a_renewal_that_failed_is_not_tried_at_each_look)
+{
+	struct pki_facts facts;
+	cleanup(run_release) struct running run;
+	uint64_t n;
+
+	f->server->config.authority.node_life_us = 3600 * USEC_PER_SEC;
+	run_init(&run, f);
+	assert_ok(pki_read_facts(run.cert, &facts, NULL));
+	assert_int_equal(rmdir(run.folder), 0);
+	unit_clock_step(renewal_due_ms(facts.issued_ms, facts.expires_ms) - clock_realtime_ms() + 1);
+	UNTIL(f, renewal_error(run.renewal));
+	n = audit_head(f->server).sequence;
+	run_for(f->event, 30000);
+	assert_int_equal(audit_head(f->server).sequence, n);
+}
+
 CASE(a_certificate_that_was_put_in_its_place_is_used_without_a_signal)
 {
 	struct enrolled enrolled;

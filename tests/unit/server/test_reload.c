@@ -191,11 +191,55 @@ CASE(a_renewal_that_cannot_be_written_keeps_the_certificate_in_use)
 	assert_int_equal(mkdir(made, 0700), 0);
 	open_authority(f);
 	f->server->certificate->due_ms = 1;
-	UNTIL(f, f->server->certificate->due_ms > 1);
+	UNTIL(f, f->server->certificate->retry_us > 0);
 	expect_in_use(f, f->server->config.cert);
 	assert_int_equal(rmdir(made), 0);
-	f->server->certificate->due_ms = 1;
+	f->server->certificate->retry_us = 0;
 	UNTIL(f, str_eq(f->server->in_use.cert, made));
+}
+
+CASE(a_renewal_that_failed_while_the_clock_was_ahead_is_tried_again_when_it_is_due)
+{
+	struct certificate *certificate = f->server->certificate;
+	const int64_t due_ms = certificate->due_ms, ahead_ms = 500 * 86400000LL;
+	char made[PATH_MAX];
+
+	(void)str_format(made, sizeof(made), "%s/" CERTIFICATE_RENEWED, f->dir);
+	assert_int_equal(mkdir(made, 0700), 0);
+	open_authority(f);
+	unit_clock_step(ahead_ms);
+	UNTIL(f, certificate->retry_us > 0);
+	unit_clock_step(-ahead_ms);
+	assert_int_equal(rmdir(made), 0);
+	assert_true(certificate->due_ms == due_ms);
+	run_for(f->event, 12000); /* two looks: it is not due */
+	expect_in_use(f, f->server->config.cert);
+	unit_clock_step(due_ms - clock_realtime_ms() + 1);
+	UNTIL(f, str_eq(f->server->in_use.cert, made));
+}
+
+/* The next look follows the failed one in seconds. */
+CASE(a_renewal_that_failed_waits_for_a_tenth_of_the_time_left)
+{
+	struct certificate *certificate = f->server->certificate;
+	const int64_t in_ms = certificate->expires_at_ms - clock_realtime_ms() - 600000;
+	uint64_t retry_us;
+	char made[PATH_MAX];
+
+	(void)str_format(made, sizeof(made), "%s/" CERTIFICATE_RENEWED, f->dir);
+	assert_int_equal(mkdir(made, 0700), 0);
+	open_authority(f);
+	unit_clock_step(in_ms);
+	UNTIL(f, certificate->retry_us > 0);
+	retry_us = certificate->retry_us;
+	assert_in_range(retry_us - clock_monotonic_us(), 50 * USEC_PER_SEC, 60 * USEC_PER_SEC);
+	run_for(f->event, 40000);
+	assert_true(certificate->retry_us == retry_us);
+	assert_in_range(certificate_wait_us(f->server, 30 * USEC_PER_SEC), 1, 25 * USEC_PER_SEC);
+	UNTIL(f, certificate->retry_us != retry_us);
+	assert_true(clock_monotonic_us() >= retry_us);
+	server_reload(f->server);
+	assert_true(certificate->retry_us == 0); /* the next look tries it at once */
 }
 
 CASE(a_ca_that_is_gone_keeps_the_server_issuing_and_serving_with_the_one_before)
@@ -213,7 +257,7 @@ CASE(a_ca_that_is_gone_keeps_the_server_issuing_and_serving_with_the_one_before)
 	assert_int_equal(rename(f->server->config.ca, gone), 0);
 	server_reload(f->server);
 	f->server->certificate->due_ms = 1;
-	UNTIL(f, f->server->certificate->due_ms > 1); /* nothing proves the next one: it is tried again */
+	UNTIL(f, f->server->certificate->retry_us > 0); /* nothing proves the next one: it is tried again */
 	assert_int_equal(rename(gone, f->server->config.ca), 0);
 	expect_in_use(f, made);
 }
