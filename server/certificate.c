@@ -45,28 +45,49 @@ static void look_at_configured(const struct server *server, struct timespec ret[
 	ret[1] = changed_at(server->config.key);
 }
 
-void certificate_choose(struct server *server)
+static int64_t begins_ms(const struct pki_facts *facts)
+{
+	return facts->issued_ms - PKI_SKEW_S * INT64_C(1000);
+}
+
+static bool is_valid(const struct pki_facts *facts)
+{
+	int64_t now_ms = clock_realtime_ms();
+
+	return begins_ms(facts) <= now_ms && now_ms < facts->expires_ms;
+}
+
+/* Returns whether a renewed certificate is there that is not valid now. */
+static bool choose(const struct server *server, struct server_files *ret)
 {
 	const struct config *config = &server->config;
 	struct pki_facts configured = {.issued_ms = 0};
 	struct pki_facts made;
 	char path[PATH_MAX];
 
-	look_at_configured(server, server->certificate->configured);
-	(void)str_format(server->in_use.ca, sizeof(server->in_use.ca), "%s/" CERTIFICATE_CA,
-			 config->data_dir);
-	if (access(server->in_use.ca, F_OK) < 0)
-		memcpy(server->in_use.ca, config->ca, sizeof(config->ca));
-	memcpy(server->in_use.cert, config->cert, sizeof(config->cert));
-	memcpy(server->in_use.key, config->key, sizeof(config->key));
+	(void)str_format(ret->ca, sizeof(ret->ca), "%s/" CERTIFICATE_CA, config->data_dir);
+	if (access(ret->ca, F_OK) < 0)
+		memcpy(ret->ca, config->ca, sizeof(config->ca));
+	memcpy(ret->cert, config->cert, sizeof(config->cert));
+	memcpy(ret->key, config->key, sizeof(config->key));
 	if (pki_read_facts(config->cert, &configured, NULL) != STATUS_OK)
 		configured = (struct pki_facts){.issued_ms = 0};
 	(void)str_format(path, sizeof(path), "%s/" CERTIFICATE_RENEWED, config->data_dir);
-	if (pki_read_facts(path, &made, NULL) != STATUS_OK || made.issued_ms <= configured.issued_ms ||
+	if (pki_read_facts(path, &made, NULL) != STATUS_OK ||
 	    (configured.issued_ms > 0 && !str_eq(made.uri, configured.uri)))
-		return;
-	memcpy(server->in_use.cert, path, sizeof(path));
-	memcpy(server->in_use.key, path, sizeof(path));
+		return false;
+	if (is_valid(&made) != is_valid(&configured) ? is_valid(&made)
+						     : made.issued_ms > configured.issued_ms) {
+		memcpy(ret->cert, path, sizeof(path));
+		memcpy(ret->key, path, sizeof(path));
+	}
+	return !is_valid(&made);
+}
+
+void certificate_choose(struct server *server)
+{
+	look_at_configured(server, server->certificate->configured);
+	server->certificate->is_made_invalid = choose(server, &server->in_use);
 }
 
 bool certificate_is_replaced(const struct server *server)
@@ -185,19 +206,45 @@ uint64_t certificate_wait_us(const struct server *server, uint64_t most_us)
 	return left_us == 0 || left_us > most_us ? most_us : left_us;
 }
 
+/* The clock may have been set since the choice. */
+static void choose_again(struct server *server)
+{
+	struct server_files files;
+	struct error err;
+
+	if (server->own.expires_ms == 0 || is_valid(&server->own))
+		return;
+	(void)choose(server, &files);
+	if (str_eq(files.cert, server->in_use.cert))
+		return;
+	if (certificate_use(server, &err) == STATUS_OK)
+		log_line(LOG_NOTICE, "%s is in use: the certificate before is not valid now",
+			 server->in_use.cert);
+}
+
+/* Peers that do not trust a new CA yet do not trust one that is not valid yet either. */
+static bool is_due(struct server *server, int64_t now_ms)
+{
+	return begins_ms(&server->own) > now_ms ||
+	       (server->certificate->is_made_invalid && !authority_is_new(server)) ||
+	       now_ms >= due_ms_of(server) || may_use_new_ca(server);
+}
+
 void certificate_renew_due(struct server *server)
 {
 	struct certificate *certificate = server->certificate;
 	int64_t now_ms = clock_realtime_ms();
-	int64_t delay_ms = (certificate->expires_at_ms - now_ms) / 10;
+	int64_t delay_ms;
 	struct error err;
 
+	choose_again(server);
 	if (!server->authority || certificate->due_ms == 0 || clock_monotonic_us() < certificate->retry_us)
 		return;
-	if (now_ms < due_ms_of(server) && !may_use_new_ca(server))
+	if (!is_due(server, now_ms))
 		return;
 	if (renew(server, &err) == STATUS_OK)
 		return;
+	delay_ms = is_valid(&server->own) ? (server->own.expires_ms - now_ms) / 10 : 0;
 	delay_ms = delay_ms < RETRY_MIN_MS ? RETRY_MIN_MS : delay_ms;
 	delay_ms = delay_ms > RETRY_MAX_MS ? RETRY_MAX_MS : delay_ms;
 	/* the clock may be wrong now: the date of the renewal stays */
@@ -254,6 +301,16 @@ bool certificate_warning(const struct certificate *certificate, const char *path
 	int64_t left_ms = certificate->expires_at_ms - clock_realtime_ms();
 	char text[CLOCK_TEXT_SIZE];
 
+	if (clock_realtime_ms() < certificate->begins_at_ms) {
+		(void)str_format(
+			ret, CERTIFICATE_WARNING_SIZE,
+			"the server's certificate %s is not valid before %s by this server's clock: nodes "
+			"and clients refuse it; correct the clock, or make another certificate (holdfast "
+			"operator cert server), put it at tls.cert and reload (systemctl reload "
+			"holdfast-server)",
+			path, clock_format(certificate->begins_at_ms, text));
+		return true;
+	}
 	if (certificate->expires_at_ms == 0 || clock_realtime_ms() < certificate->warns_at_ms)
 		return false;
 	(void)clock_format(certificate->expires_at_ms, text);
@@ -330,6 +387,7 @@ void certificate_watch(struct server *server)
 					     : 0;
 	if (pki_read_facts(server->in_use.cert, &server->own, &err) != STATUS_OK)
 		server->own = (struct pki_facts){.expires_ms = 0};
+	certificate->begins_at_ms = server->own.expires_ms > 0 ? begins_ms(&server->own) : 0;
 	certificate->expires_at_ms = server->own.expires_ms;
 	plan(certificate, &server->own);
 	if (server->own.expires_ms == 0) {

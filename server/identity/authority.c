@@ -383,7 +383,8 @@ enum status authority_issue_own(struct server *server, const char *like, const c
 	(void)str_join(name, sizeof(name), "server/", identity.name);
 	request.life_s = server->config.authority.server_life_us / USEC_PER_SEC;
 	request.after_ms = revocation_cutoff_ms(server, name);
-	if (request.after_ms < facts.issued_ms) /* the one that was issued last counts */
+	/* the one that was issued last counts, unless a clock that was ahead has issued it */
+	if (request.after_ms < facts.issued_ms && facts.issued_ms <= clock_realtime_ms() + PKI_AHEAD_MS)
 		request.after_ms = facts.issued_ms;
 	return pki_ca_sign(server->authority->ca, &request, csr, ret_pem, ret_facts, err);
 }

@@ -926,6 +926,7 @@ CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
 	use_new_ca(f, true);
 	key_id_of(f, new_id);
 	f->server->certificate->due_ms = 1; /* also when it is due */
+	f->server->certificate->is_made_invalid = true;
 	run_for(f->event, 12000);	    /* two looks */
 	assert_string_not_equal(f->server->own.issuer, new_id);
 	assert_true(certificate_ca_warning(f->server, warning));

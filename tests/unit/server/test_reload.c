@@ -283,6 +283,119 @@ CASE(a_later_certificate_of_the_settings_takes_the_place_of_a_renewed_one)
 	expect_in_use(f, config->cert);
 }
 
+/* --- a clock that was ahead --- */
+
+static void expect_valid(struct fixture *f, const char *cert)
+{
+	struct pki_facts facts;
+
+	expect_in_use(f, cert);
+	assert_ok(pki_read_facts(cert, &facts, NULL));
+	assert_true(facts.issued_ms <= clock_realtime_ms() + PKI_AHEAD_MS);
+	assert_true(facts.expires_ms > clock_realtime_ms());
+}
+
+/* Returns by how much. The renewed one is of that clock. */
+static int64_t renew_ahead(struct fixture *f, char made[static PATH_MAX])
+{
+	const int64_t ahead_ms = f->server->certificate->due_ms - clock_realtime_ms() + 86400000LL;
+
+	(void)str_format(made, PATH_MAX, "%s/" CERTIFICATE_RENEWED, f->dir);
+	unit_clock_step(ahead_ms);
+	UNTIL(f, str_eq(f->server->in_use.cert, made));
+	return ahead_ms;
+}
+
+CASE(a_server_whose_clock_was_ahead_renews_its_certificate_again)
+{
+	char made[PATH_MAX];
+	uint64_t n;
+
+	open_authority(f);
+	unit_clock_step(-renew_ahead(f, made));
+	run_for(f->event, 12000); /* two looks */
+	expect_valid(f, made);
+	n = audit_head(f->server).sequence;
+	run_for(f->event, 30000);
+	assert_int_equal(audit_head(f->server).sequence, n); /* once */
+	restart(f);
+	expect_valid(f, made);
+}
+
+CASE(a_certificate_of_the_settings_counts_while_the_renewed_one_is_not_valid_yet)
+{
+	struct authority *authority;
+	char made[PATH_MAX];
+
+	open_authority(f);
+	unit_clock_step(-renew_ahead(f, made));
+	authority = f->server->authority;
+	f->server->authority = NULL; /* as before the store of several servers is read */
+	run_for(f->event, 12000);
+	expect_in_use(f, f->server->config.cert);
+	server_reload(f->server);
+	expect_in_use(f, f->server->config.cert);
+	f->server->authority = authority;
+	UNTIL(f, str_eq(f->server->in_use.cert, made));
+	expect_valid(f, made);
+}
+
+CASE(a_certificate_of_the_settings_counts_when_the_renewed_one_has_expired)
+{
+	struct authority *authority;
+	char made[PATH_MAX];
+
+	(void)str_format(made, sizeof(made), "%s/" CERTIFICATE_RENEWED, f->dir);
+	open_authority(f);
+	f->server->config.authority.server_life_us = 600 * USEC_PER_SEC;
+	f->server->certificate->due_ms = 1;
+	UNTIL(f, str_eq(f->server->in_use.cert, made));
+	authority = f->server->authority;
+	f->server->authority = NULL;
+	unit_clock_step(601000);
+	UNTIL(f, str_eq(f->server->in_use.cert, f->server->config.cert));
+	expect_in_use(f, f->server->config.cert);
+	f->server->authority = authority;
+	UNTIL(f, str_eq(f->server->in_use.cert, made));
+	expect_valid(f, made);
+}
+
+CASE(a_certificate_of_the_settings_that_is_not_valid_yet_is_a_warning_and_is_replaced)
+{
+	const struct config *config = &f->server->config;
+	const struct certificate *certificate = f->server->certificate;
+	struct pki_cert_request request = {
+		.uri = "holdfast://c1/server/dev", .common_name = "dev", .days = 20};
+	const int64_t ahead_ms = 86400000LL;
+	char warning[CERTIFICATE_WARNING_SIZE], made[PATH_MAX], old[PATH_MAX], ca_key[PATH_MAX];
+	uint64_t n;
+
+	(void)str_format(made, sizeof(made), "%s/" CERTIFICATE_RENEWED, f->dir);
+	(void)str_format(old, sizeof(old), "%s/old.pem", f->dir);
+	(void)str_format(ca_key, sizeof(ca_key), "%s/tls/ca.key", f->dir);
+	request.like = old;
+	unit_clock_step(ahead_ms);
+	assert_int_equal(rename(config->cert, old), 0);
+	assert_int_equal(unlink(config->key), 0);
+	assert_ok(pki_issue(ca_key, config->ca, &request, config->key, config->cert, NULL));
+	server_reload(f->server);
+	assert_false(certificate_warning(certificate, config->cert, warning));
+	unit_clock_step(-ahead_ms);
+	server_reload(f->server);
+	assert_true(certificate_warning(certificate, config->cert, warning));
+	assert_non_null(strstr(warning, "is not valid before "));
+	assert_int_equal(mkdir(made, 0700), 0);
+	open_authority(f);
+	UNTIL(f, certificate->retry_us > 0);
+	assert_int_equal(rmdir(made), 0);
+	UNTIL(f, str_eq(f->server->in_use.cert, made)); /* in seconds: peers refuse it meanwhile */
+	expect_valid(f, made);
+	assert_false(certificate_warning(certificate, made, warning));
+	n = audit_head(f->server).sequence;
+	run_for(f->event, 30000);
+	assert_int_equal(audit_head(f->server).sequence, n);
+}
+
 TEST(a_server_whose_lists_show_another_name_than_its_certificate_is_a_warning)
 {
 	static struct server server;
