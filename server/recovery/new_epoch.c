@@ -199,6 +199,31 @@ static enum status raise_generations(struct marking *marking, struct error *err)
 	return marking->status;
 }
 
+/* A reserved claim may have been sent to its node in the time that the store has forgotten: the node's report
+ * decides. */
+static bool note_maybe_sent(const struct kv_item *item, void *userdata)
+{
+	struct marking *marking = userdata;
+	Holdfast__V1__Claim *claim = holdfast__v1__claim__unpack(NULL, item->len, item->value);
+
+	if (!claim) {
+		marking->status = error_no_memory(marking->err, "the new epoch");
+		return false;
+	}
+	if (claim->state == HOLDFAST__V1__CLAIM_STATE__RESERVED && !claim->sent_to_node) {
+		claim->sent_to_node = true;
+		marking->status = schema_put(marking->rewrite, item->key, &claim->base, marking->err);
+	}
+	holdfast__v1__claim__free_unpacked(claim, NULL);
+	return marking->status == STATUS_OK;
+}
+
+static enum status keep_reserved(struct marking *marking, struct error *err)
+{
+	TRY(kv_rewrite_range(marking->rewrite, PREFIX_CLAIM, note_maybe_sent, marking, err));
+	return marking->status;
+}
+
 static bool forget(const struct kv_item *item, void *userdata)
 {
 	struct marking *marking = userdata;
@@ -364,6 +389,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	TRY(count_missing(marking, err));
 	TRY(put_off_proof(marking, err));
 	TRY(forget_enrollments(marking, err));
+	TRY(keep_reserved(marking, err));
 	return raise_generations(marking, err);
 }
 

@@ -108,6 +108,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		node->heartbeat_ms = down->welcome->heartbeat_ms;
 		node->welcome_clock_ms = down->welcome->clock_ms;
 		keep_mark(node, down->welcome->mark);
+		if (node->released) /* before a report, as an agent does */
+			fake_node_send_released(node, node->released);
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK:
 		node->marks++;
@@ -127,6 +129,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		node->acks++;
 		copy_id(node->last_ack, down->receipt_ack->claim_id);
 		node->last_ack_released = down->receipt_ack->released;
+		if (node->released && node->last_ack_released && str_eq(node->last_ack, node->released->id))
+			node->released = NULL;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE:
 		node->releases++;

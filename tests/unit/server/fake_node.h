@@ -65,6 +65,7 @@ struct fake_node {
 	uint64_t report_epoch;
 	bool report_is_reverted;
 	const struct claim *has;	 /* borrowed; mounted, in its next hellos; NULL: none */
+	const struct claim *released;	 /* borrowed; its receipt follows each welcome until the ack */
 	Holdfast__V1__TrailHead *trail;	 /* borrowed; in its next hellos and receipts; NULL: none */
 	const Holdfast__V1__Mark *shows; /* borrowed; in its next hellos; NULL: none */
 	Holdfast__V1__Mark *mark;	 /* owned; the last one that came, with whatever; NULL: none */

@@ -1062,3 +1062,95 @@ CLUSTER_TEST(a_believed_mount_delays_registrations_of_its_profile)
 	assert_ok(register_volume(f, &f->operator, & err));
 	assert_ok(register_disk(f, &f->operator, "more", "wwn-0x2", &err));
 }
+
+/* The backup was made while the controller attached db for n1, which got the volume then.
+ * @ttl_us: of reservations since the restore. */
+static void forget_that_it_was_sent(struct fixture *f, uint64_t ttl_us, struct alloc *alloc,
+				    struct claim *held, struct ticket *ticket)
+{
+	struct backup backup = {0};
+	struct claim sent;
+
+	register_csi(f, "db");
+	connect_csi(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	*alloc = alloc_of(f, ALLOC_1);
+	*held = claim_of(f, ALLOC_1);
+	*ticket = ticket_of(f, held);
+	sent = *held;
+	sent.state = CLAIM_RESERVED; /* as the_reservation_is_durable_before_the_controller_is_asked */
+	sent.sent_to_node = false;
+	sent.attach = ATTACH_ASKED;
+	store_claim(f, &sent);
+	take_backup(f, &backup);
+	f->reservation_ttl_us = ttl_us;
+	restore(f, &backup, 1);
+	run_csi(f);
+	settle(f);
+}
+
+CLUSTER_TEST(a_claim_that_was_sent_after_the_backup_waits_for_its_nodes_report)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_it_was_sent(f, USEC_PER_MSEC, &alloc, &held, &ticket);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
+	report_n1(f, &alloc, &held, &ticket);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_false(claim_of(f, ALLOC_1).was_freed);
+	assert_int_equal(f->n1.releases, 0);
+	report_nothing(f);
+	release_claim(f, &f->n1, ALLOC_1);
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+CLUSTER_TEST(the_end_of_its_work_does_not_free_a_claim_that_was_sent_after_the_backup)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_it_was_sent(f, f->reservation_ttl_us, &alloc, &held, &ticket);
+	connect_node(&f->n1, "n1");
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, state_of(f, ALLOC_1) != CLAIM_RESERVED);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NONE);
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_false(claim_of(f, ALLOC_1).was_freed);
+}
+
+CLUSTER_TEST(a_claim_of_the_backup_that_its_node_does_not_report_ends)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_it_was_sent(f, USEC_PER_MSEC, &alloc, &held, &ticket);
+	report_nothing(f);
+	report_n1(f, NULL, NULL, NULL);
+	UNTIL(f, is_freed(f, held.id));
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+CLUSTER_TEST(a_receipt_of_a_claim_that_was_sent_after_the_backup_is_taken)
+{
+	struct ticket ticket;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_it_was_sent(f, f->reservation_ttl_us, &alloc, &held, &ticket);
+	f->n1.released = &held;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	held.state = CLAIM_NODE_DETACHED;
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	UNTIL(f, !f->n1.released);
+	report_nothing(f);
+	UNTIL(f, is_freed(f, held.id));
+}
