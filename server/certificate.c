@@ -57,7 +57,7 @@ static bool is_valid(const struct pki_facts *facts)
 	return begins_ms(facts) <= now_ms && now_ms < facts->expires_ms;
 }
 
-/* Returns whether a renewed certificate is there that is not valid now. */
+/* Returns whether a renewed certificate was issued last that is not valid now. */
 static bool choose(const struct server *server, struct server_files *ret)
 {
 	const struct config *config = &server->config;
@@ -81,7 +81,7 @@ static bool choose(const struct server *server, struct server_files *ret)
 		memcpy(ret->cert, path, sizeof(path));
 		memcpy(ret->key, path, sizeof(path));
 	}
-	return !is_valid(&made);
+	return !is_valid(&made) && made.issued_ms > configured.issued_ms;
 }
 
 void certificate_choose(struct server *server)
@@ -305,8 +305,9 @@ bool certificate_warning(const struct certificate *certificate, const char *path
 		(void)str_format(
 			ret, CERTIFICATE_WARNING_SIZE,
 			"the server's certificate %s is not valid before %s by this server's clock: nodes "
-			"and clients refuse it; correct the clock, or make another certificate (holdfast "
-			"operator cert server), put it at tls.cert and reload (systemctl reload "
+			"and clients with the same time refuse it; correct the clock, or make another "
+			"certificate (holdfast operator cert server), put it at tls.cert and reload "
+			"(systemctl reload "
 			"holdfast-server)",
 			path, clock_format(certificate->begins_at_ms, text));
 		return true;

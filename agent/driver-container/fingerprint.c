@@ -235,4 +235,5 @@ static void on_closed(struct rpc_call *call, void *userdata)
 const struct rpc_stream_handlers fingerprint_stream = {.on_message = on_message,
 						       .on_closed = on_closed,
 						       .on_half_close = on_half_close,
-						       .on_drained = on_drained};
+						       .on_drained = on_drained,
+						       .is_prompt = true};

@@ -361,6 +361,8 @@ static const char back[] =
 	"the node is connected again, and nothing was touched; if it must be fenced although "
 	"it is alive: holdfast node fence --alive";
 
+static const char back_unsure[] = "the node is connected again; if its storage refuses it, lift the fence";
+
 /* The same fence, for @next. The answer of the one before stays as the error. */
 static enum status try_other(struct server *server, const Fence *fence, const char *next,
 			     const struct fence_order *order, const char *why, struct error *err)
@@ -761,6 +763,8 @@ static enum status take_network_step(struct server *server, const struct node_en
 	if (state_of(fence) == FENCE_ASKED)
 		return hits_present(node, fence) ? end_fence(server, fence, FENCE_EVENT_EXPIRED, back, err)
 						 : ask_controller(server, fence, err);
+	if (state_of(fence) == FENCE_SENT && !fence->touched && hits_present(node, fence))
+		return end_fence(server, fence, FENCE_EVENT_EXPIRED, back_unsure, err);
 	if (state_of(fence) == FENCE_SENT && network_can_ask(server, plugin_id, fence->fencer))
 		return network_begin(server->network, fence, fence->fencer, false, err);
 	if (state_of(fence) == FENCE_SENT) {

@@ -200,7 +200,7 @@ static enum status drain_finish(struct server *server, struct node_entry *entry,
 	node->drain.done_ms = node->modify_time_ms = clock_realtime_ms();
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s", node->id);
-	audit_own(server, &change, "Nodes.Drain", object, "done: the last claim was freed");
+	audit_own(server, &change, "Nodes.Drain", object, "done: it holds no claim");
 	return change_commit(server, &change, NULL, NULL, err);
 }
 

@@ -112,10 +112,10 @@ static enum status apply_published(const Holdfast__V1__AllocStatus *from, struct
  * just been placed has failed. */
 static bool is_lost_early(const struct alloc *alloc)
 {
-	int64_t since_ms = MAX(alloc->create_time_ms, alloc->place_time_ms);
+	int64_t age_ms = clock_realtime_ms() - MAX(alloc->create_time_ms, alloc->place_time_ms);
 
-	return alloc->client_status == CLIENT_LOST && alloc->job_id[0] != '\0' &&
-	       clock_realtime_ms() - since_ms < LOST_MIN_MS;
+	return alloc->client_status == CLIENT_LOST && alloc->job_id[0] != '\0' && age_ms >= 0 &&
+	       age_ms < LOST_MIN_MS; /* the clock may have been ahead */
 }
 
 static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, struct alloc *to,

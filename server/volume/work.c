@@ -51,7 +51,7 @@ struct volume_work {
 	bool may_be_done;     /* an earlier try, of this run or the last, may have done it at the provider */
 	bool node_failed;     /* some node's file system could not be expanded in this try */
 	bool waits_for_nodes; /* the last try found that some have not reported since a restore */
-	bool is_unwanted;     /* its deletion waited in the plugin's line, and was not sent */
+	bool is_unwanted;     /* its creation or deletion waited in the plugin's line, and was not sent */
 	Holdfast__V1__VolumePhase asked_phase; /* at the last step; both may be changed while it is busy */
 	uint64_t asked_min;
 	char after[NODE_ID_MAX + 1]; /* the last node that was asked in this try */
@@ -601,6 +601,11 @@ static void on_created(struct server *server, const Holdfast__V1__PluginReply *r
 	struct volume_work *work = userdata;
 	struct error bad;
 
+	if (work->is_unwanted) { /* as in on_deleted() */
+		work->is_unwanted = false;
+		volume_work_step(work);
+		return;
+	}
 	if (!err && reply->create && check_made(reply->create, &bad) != STATUS_OK) {
 		(void)error_prefix(&bad, "the plugin made the volume with what cannot be kept");
 		bad.status = STATUS_INTERNAL; /* it is made: this must not read as a refusal */
@@ -778,8 +783,10 @@ static bool is_creation_wanted(struct server *server, void *userdata)
 	struct volume_work *work = userdata;
 	const struct volume_entry *entry = volume_work_entry(work);
 
-	return entry && note_wait(work, epoch_check_all(server, &entry->volume, NULL)) == STATUS_OK &&
-	       check_source_still(work, NULL) == STATUS_OK;
+	work->is_unwanted = !entry ||
+			    note_wait(work, epoch_check_all(server, &entry->volume, NULL)) != STATUS_OK ||
+			    check_source_still(work, NULL) != STATUS_OK;
+	return !work->is_unwanted;
 }
 
 /* The provider may answer with storage that it made by this name before. After a restore, a node that has not

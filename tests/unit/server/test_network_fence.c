@@ -846,6 +846,26 @@ static void start_again(struct world *w)
 	fake_node_init(&w->n3, w->f->event, w->f->dir, "node-n3", w->f->port);
 }
 
+/* Nothing was freed, and the node works. */
+WORLD_TEST(a_server_that_starts_again_does_not_fence_a_node_that_is_back)
+{
+	lose(f, &f->n1);
+	model_plugin_order(&f->plugin, CALL(FENCE_NETWORK), MODEL_HOLD, 1, STATUS_OK);
+	must_fence(f);
+	UNTIL(f, f->n2.n_held == 1);
+	start_again(w);
+	assert_true(is_in(f, FENCE_SENT));
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	f->n2.csi = (struct fake_csi){
+		.has_node = true, .has_controller = true, .can_fence = true, .clients = {CIDR_2}};
+	f->n2.plugin = &f->plugin;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	wait_for(f, FENCE_UNKNOWN);
+	assert_non_null(strstr(fence_of(f)->error, "connected again"));
+	assert_int_equal(f->plugin.calls[CALL(FENCE_NETWORK)], 1);
+	assert_false(is_fenced(f));
+}
+
 /* Killed after each durable step: the next one repeats the call. */
 WORLD_TEST(a_server_that_starts_again_continues_a_fence)
 {

@@ -268,10 +268,12 @@ CASE(a_later_certificate_of_the_settings_takes_the_place_of_a_renewed_one)
 	struct pki_cert_request request = {
 		.uri = "holdfast://c1/server/dev", .common_name = "dev", .days = 20, .like = config->cert};
 	char made[PATH_MAX], old[PATH_MAX];
+	uint64_t n;
 
 	(void)str_format(made, sizeof(made), "%s/" CERTIFICATE_RENEWED, f->dir);
 	(void)str_format(old, sizeof(old), "%s/old.pem", f->dir);
 	open_authority(f);
+	f->server->config.authority.server_life_us = 600 * USEC_PER_SEC;
 	f->server->certificate->due_ms = 1;
 	UNTIL(f, str_eq(f->server->in_use.cert, made));
 	assert_int_equal(rename(config->cert, old), 0);
@@ -280,6 +282,12 @@ CASE(a_later_certificate_of_the_settings_takes_the_place_of_a_renewed_one)
 	request.after_ms = f->server->own.issued_ms; /* else perhaps of the same second */
 	assert_ok(pki_issue(config->authority.key, config->ca, &request, config->key, config->cert, NULL));
 	UNTIL(f, str_eq(f->server->in_use.cert, config->cert));
+	expect_in_use(f, config->cert);
+	unit_clock_step(1200000); /* the renewed one has expired */
+	server_reload(f->server);
+	n = audit_head(f->server).sequence;
+	run_for(f->event, 30000);
+	assert_int_equal(audit_head(f->server).sequence, n);
 	expect_in_use(f, config->cert);
 }
 

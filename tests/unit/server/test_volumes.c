@@ -619,11 +619,10 @@ PROVIDER_TEST(a_deletion_in_the_line_of_its_plugin_waits_for_a_node_that_must_re
 }
 
 /* The node may have by another name what the provider makes by this one. */
-PROVIDER_TEST(a_creation_in_the_line_of_its_plugin_waits_for_a_node_that_must_report_again)
+static void report_before_a_creation(struct fixture *f)
 {
 	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
 	struct pending pending;
-	uint64_t since_us;
 
 	provider_order(CALL_CREATE, PROVIDER_QUEUE, 1, STATUS_OK);
 	start_asking(f, "Create", DB, &pending);
@@ -633,13 +632,31 @@ PROVIDER_TEST(a_creation_in_the_line_of_its_plugin_waits_for_a_node_that_must_re
 	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
 	provider_answer();
 	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(pending.message, "n1"));
 	run_for(f->event, 20000); /* the pauses of its tries grow */
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
 	assert_int_equal(provider_volumes(), 0);
 	store_report(f, node);
+}
+
+PROVIDER_TEST(a_creation_in_the_line_of_its_plugin_waits_for_a_node_that_must_report_again)
+{
+	uint64_t since_us;
+
+	report_before_a_creation(f);
 	since_us = clock_monotonic_us();
 	UNTIL(f, detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
 	assert_in_range(clock_monotonic_us() - since_us, 0, USEC_PER_SEC); /* not at its next try */
+	assert_int_equal(provider.calls[CALL_CREATE], 2);
+}
+
+/* It was not sent before: the refusal is the end. */
+PROVIDER_TEST(a_creation_that_waited_and_is_refused_then_is_forgotten)
+{
+	report_before_a_creation(f);
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
+	UNTIL(f, !db(f));
 	assert_int_equal(provider.calls[CALL_CREATE], 2);
 }
 
