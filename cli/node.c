@@ -177,8 +177,7 @@ static enum status watch_drain(struct drain_watch *watch, struct error *err)
 			status = error_set(
 				err, STATUS_DEADLINE_EXCEEDED, 0,
 				"node %s still holds %zu claims%s; its drain continues without us. "
-				"Next: holdfast "
-				"node status %s",
+				"Next: holdfast node status %s",
 				watch->node, count_held(watch->last),
 				watch->last->node->unreported ? ", and " UNREPORTED : "", watch->node);
 			break;

@@ -307,8 +307,7 @@ bool certificate_warning(const struct certificate *certificate, const char *path
 			"the server's certificate %s is not valid before %s by this server's clock: nodes "
 			"and clients with the same time refuse it; correct the clock, or make another "
 			"certificate (holdfast operator cert server), put it at tls.cert and reload "
-			"(systemctl reload "
-			"holdfast-server)",
+			"(systemctl reload holdfast-server)",
 			path, clock_format(certificate->begins_at_ms, text));
 		return true;
 	}

@@ -21,9 +21,6 @@ struct entry {
 	struct registry registry;
 };
 
-/* Each report is a message to the server, and a write there: as those of a plugin. */
-enum { CHANGES_PER_SECOND = 1, CHANGES_BURST = 20 };
-
 struct drivers {
 	sd_event *event; /* borrowed */
 	struct drivers_options options;
@@ -76,7 +73,7 @@ static void changed(void *userdata)
 	struct drivers *drivers = userdata;
 
 	if (!rate_take(&drivers->change_rate, clock_monotonic_us()) &&
-	    timer_arm(drivers->event, &drivers->later, USEC_PER_SEC / CHANGES_PER_SECOND, on_later,
+	    timer_arm(drivers->event, &drivers->later, USEC_PER_SEC / INSTANCE_CHANGES_PER_SECOND, on_later,
 		      drivers) >= 0)
 		return;
 	timer_disarm(drivers->later);
@@ -172,7 +169,8 @@ enum status drivers_new(sd_event *event, const struct drivers_options *options, 
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot look for drivers");
 	drivers->event = event;
 	drivers->options = *options;
-	rate_init(&drivers->change_rate, CHANGES_PER_SECOND, CHANGES_BURST, clock_monotonic_us());
+	rate_init(&drivers->change_rate, INSTANCE_CHANGES_PER_SECOND, INSTANCE_CHANGES_BURST,
+		  clock_monotonic_us());
 	TRY(service_dir_new(event, &driver_kind, options->driver_dir, &events, drivers, &drivers->dir, err));
 	*ret = TAKE_PTR(drivers);
 	return STATUS_OK;

@@ -14,11 +14,6 @@
 
 _Static_assert((int)REGISTRY_MAX == (int)PLUGIN_INSTANCES_MAX, "one limit with two names");
 
-enum {
-	PLUGIN_CHANGES_PER_SECOND = 1, /* of one id: each is a write here, and one at the server */
-	PLUGIN_CHANGES_BURST = 20,
-};
-
 struct plugin_entry {
 	char id[PLUGIN_ID_MAX + 1];
 	struct registry registry;

@@ -88,7 +88,8 @@ static enum status plugins_add(struct plugins *plugins, const char *plugin_id, s
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "plugin %s is not taken", plugin_id);
 	(void)str_copy(entry->id, sizeof(entry->id), plugin_id);
 	memcpy(entry->facts.plugin_id, entry->id, sizeof(entry->id));
-	rate_init(&entry->change_rate, PLUGIN_CHANGES_PER_SECOND, PLUGIN_CHANGES_BURST, clock_monotonic_us());
+	rate_init(&entry->change_rate, INSTANCE_CHANGES_PER_SECOND, INSTANCE_CHANGES_BURST,
+		  clock_monotonic_us());
 	plugins->entries[plugins->n_entries++] = entry;
 	*ret = entry;
 	return STATUS_OK;
@@ -585,7 +586,7 @@ static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)
 		store(plugins, plugins->entries[i]);
 	}
 	if (is_behind) /* else reported with the next change */
-		(void)timer_arm(plugins->event, &plugins->later, USEC_PER_SEC / PLUGIN_CHANGES_PER_SECOND,
+		(void)timer_arm(plugins->event, &plugins->later, USEC_PER_SEC / INSTANCE_CHANGES_PER_SECOND,
 				on_settle, plugins);
 	if (has_changes)
 		plugins->handlers->on_change(plugins->userdata);

@@ -23,6 +23,8 @@ enum {
 	INSTANCE_RETRY_MAX_MS = 30000,
 	INSTANCE_SOON_MIN_MS = 250, /* between probes of one that is bound, or lost, again and again */
 	INSTANCE_SOON_MAX_MS = 5000,
+	INSTANCE_CHANGES_PER_SECOND = 1, /* of a plugin id, or of all drivers: writes at the server */
+	INSTANCE_CHANGES_BURST = 20,
 };
 
 struct service_question {

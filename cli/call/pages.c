@@ -114,8 +114,7 @@ struct walk {
 	uint64_t limit; /* 0: everything */
 	uint64_t n;	/* elements so far */
 	char *token;	/* of the next page, NULL: the first one */
-	char *seen; /* the token of page 1, 2, 4, 8 ..., the last of them: a circle of pages comes back to it
-		     */
+	char *seen;	/* the token of the last of pages 1, 2, 4, 8 ...: a circle comes back to it */
 	size_t n_pages;
 	bool is_over;
 };

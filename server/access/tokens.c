@@ -259,8 +259,7 @@ static enum status make_token(struct server *server, struct rpc_call *call, cons
 	if (server->state.records.tokens.n >= TOKENS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "there are %d tokens already; remove the expired ones (holdfast operator "
-				 "gc), or revoke "
-				 "some: holdfast operator token revoke",
+				 "gc), or revoke some: holdfast operator token revoke",
 				 TOKENS_MAX);
 	created = calloc(1, sizeof(*created));
 	if (!created)

@@ -34,8 +34,8 @@ struct world {
 	struct drivers *drivers;
 	struct model models[MODELS];
 	unsigned int changes;
-	char told[64];	  /* the reason at the last change */
-	struct error end; /* of the call that ended last */
+	char last_reason[64]; /* at the last change */
+	struct error end;     /* of the call that ended last */
 	unsigned int n_ends;
 };
 
@@ -195,7 +195,7 @@ static void on_change(void *userdata)
 
 	world->changes++;
 	(void)drivers_list(world->drivers, &info, 1);
-	str_copy_text(world->told, sizeof(world->told), info.reason);
+	str_copy_text(world->last_reason, sizeof(world->last_reason), info.reason);
 }
 
 static const Holdfast__Driver__V1__SetConfigRequest *config_of(const char *name, void *userdata)
@@ -399,12 +399,12 @@ CASE(of_many_reports_of_a_driver_few_go_on_and_the_last_one_does)
 	}
 	(void)str_copy(last, sizeof(last), text);
 	UNTIL(world, has_reason(world, last));
-	UNTIL(world, str_eq(world->told, last));
+	UNTIL(world, str_eq(world->last_reason, last));
 	assert_true(world->changes > before);
 	assert_msg(world->changes - before < REPORTS / 4, "%u changes", world->changes - before);
 	model->description = "another one"; /* it can report again */
 	say(model);
-	UNTIL(world, str_eq(world->told, "another one"));
+	UNTIL(world, str_eq(world->last_reason, "another one"));
 }
 
 CASE(a_driver_that_is_restarted_is_asked_and_set_anew)

@@ -566,7 +566,7 @@ static void take_away(struct yard *y, const char *name)
 /* A socket of a new name each time, and another word each time: it has no back-off to wait for. */
 YARD_TEST(a_plugin_that_changes_all_the_time_is_reported_of_no_more_than_its_limit)
 {
-	enum { TIMES = 2 * PLUGIN_CHANGES_BURST };
+	enum { TIMES = 2 * INSTANCE_CHANGES_BURST };
 	uint64_t since_us = clock_monotonic_us();
 	char names[TIMES][32], versions[TIMES][32];
 	struct fake_csi_plugin *models[2];
@@ -586,8 +586,8 @@ YARD_TEST(a_plugin_that_changes_all_the_time_is_reported_of_no_more_than_its_lim
 		if (i > 0)
 			take_away(y, names[i - 1]);
 	}
-	most = PLUGIN_CHANGES_BURST + 2 +
-	       PLUGIN_CHANGES_PER_SECOND * (unsigned int)((clock_monotonic_us() - since_us) / USEC_PER_SEC);
+	most = INSTANCE_CHANGES_BURST + 2 +
+	       INSTANCE_CHANGES_PER_SECOND * (unsigned int)((clock_monotonic_us() - since_us) / USEC_PER_SEC);
 	assert_true(y->stores <= most + 1);
 	assert_true(y->changes <= most + 2);
 	/* another one's news does not wait for it, and its last word is heard in the end */

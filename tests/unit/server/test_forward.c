@@ -1043,6 +1043,31 @@ TEST_FIXTURE(a_read_that_waits_at_the_leader_ends_with_its_caller, setup, teardo
 	answer_held();
 }
 
+TEST_FIXTURE(reads_whose_callers_have_gone_leave_their_places_at_the_leader, setup, teardown)
+{
+	enum { N = 50, ROUNDS = FORWARD_STREAMS_MAX / N + 1 };
+	Holdfast__V1__GetNodeRequest request = HOLDFAST__V1__GET_NODE_REQUEST__INIT;
+	struct ended ended[N];
+	struct rpc_pending *pending[N];
+	size_t n_connections = 0;
+
+	request.wait_ms = 60000;
+	for (size_t round = 0; round < ROUNDS; round++) {
+		for (size_t i = 0; i < N; i++)
+			assert_ok(rpc_client_call(client_at(0), &holdfast__v1__nodes__descriptor, "Get",
+						  &request.base, PATIENCE_S * USEC_PER_SEC, on_ended,
+						  &ended[i], &pending[i], NULL));
+		WAIT_FOR(world->n_held == N);
+		if (round == 0)
+			n_connections = rpc_server_stats(world->leader).connections;
+		for (size_t i = 0; i < N; i++)
+			rpc_pending_cancel(pending[i]);
+		WAIT_FOR(world->n_gone == (round + 1) * N);
+		answer_held();
+	}
+	assert_int_equal(rpc_server_stats(world->leader).connections, n_connections);
+}
+
 TEST_FIXTURE(a_caller_without_an_identity_opens_no_stream_at_a_follower, setup, teardown)
 {
 	const struct rpc_tls_files files = {.ca = world->config.ca};
