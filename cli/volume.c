@@ -73,6 +73,9 @@ static DEFINE_ROWS(source_page, holdfast__v1__source, NULL, COL("source", "{clas
 		   COL_SET("inodes", "{inodes?{inodes}}"));
 
 #define IN_USE "readers: {readers}, writers: {writers}"
+#define OTHER_NAMES "other names of its storage: {held_by_others}"
+#define IS_FREE "{readers?|{writers?|{held_by_others?|{may_be_held?|y}}}}"
+#define PERHAPS "perhaps a node that has not reported, see --why"
 #define GROWN "{bytes?{bytes:size}|not grown yet} on node {node_id}{bytes?, as its plugin reports}"
 #define NOT_GROWN_YET "not grown yet: the next node that mounts it for write grows it"
 
@@ -115,7 +118,9 @@ static DEFINE_ROWS(volume_page, holdfast__v1__volume, NULL, COL("ID", "{id}"), C
 		   COL_WHEN("{snapshots_state.next_ms?y}", "next snapshot", "{snapshots_state.next_ms:time}"),
 		   COL_SET("snapshots fail", "{snapshots_state.error}"),
 		   COL_SET("in use by", "{readers?" IN_USE "|{writers?" IN_USE "}}"),
-		   COL_WHEN("{readers?|{writers?|y}}", "in use by", "nobody"),
+		   COL_SET("in use by", "{held_by_others?" OTHER_NAMES "}"),
+		   COL_WHEN("{may_be_held?y}", "in use by", PERHAPS),
+		   COL_WHEN(IS_FREE, "in use by", "nobody"),
 		   COL_SET("access mode", "{access_mode}"), /* those of the claims: a free one has no mode */
 		   COL_SET("attachment mode", "{attachment_mode}"), COL("generation", "{generation}"),
 		   COL("age", "{create_time_ms:age}"), LINE("{topologies?y}", ""),

@@ -39,7 +39,8 @@ struct goal {
 static const struct goal of_volume[GOALS_MAX] = {
 	{"schedulable", "{volume.schedulable}", "yes", NULL},
 	/* the claims of the answer have the history too */
-	{"free", "{volume.readers?held|{volume.writers?held|free}}", "free", NULL},
+	{"free", "{volume.readers?|{volume.writers?|{volume.held_by_others?|{volume.may_be_held?|free}}}}",
+	 "free", NULL},
 	{"in-use", "{volume.readers?used|{volume.writers?used}}", "used", NULL},
 	{GONE, NULL, NULL, NULL},
 };
@@ -72,6 +73,9 @@ static const struct goal of_job[GOALS_MAX] = {
 	{GONE, NULL, NULL, NULL},
 };
 
+#define NOT_BY_NAME                                                       \
+	"{volume.held_by_others?, in use by another name of its storage|" \
+	"{volume.may_be_held?, may be held by a node that has not reported|, free}}"
 #define HELD ", in use by readers: {volume.readers}, writers: {volume.writers}"
 
 static const struct kind {
@@ -83,7 +87,7 @@ static const struct kind {
 } kinds[] = {
 	{"volume", &holdfast__v1__volumes__descriptor, of_volume,
 	 "{volume.schedulable?schedulable|not schedulable: "
-	 "{volume.unschedulable_reason}}{volume.readers?" HELD "|{volume.writers?" HELD "|, free}}",
+	 "{volume.unschedulable_reason}}{volume.readers?" HELD "|{volume.writers?" HELD "|" NOT_BY_NAME "}}",
 	 "holdfast volume status {id} --why"},
 	{"node", &holdfast__v1__nodes__descriptor, of_node,
 	 "{node.status}{node.ineligible?, ineligible}{node.disconnect_reason?: "

@@ -122,12 +122,19 @@ static enum status refuse_of_node(const struct replacing *r, const char *name)
 		name);
 }
 
+/* A text that is no name may be a part of a secret, and refusals are on record. */
+static enum status refuse_unknown(const struct replacing *r, const char *name)
+{
+	return error_set(r->err, STATUS_INVALID_ARGUMENT, 0,
+			 "there is no reference ${%.63s}; write $${ for the characters ${",
+			 str_is_made_of(name, "._-") ? name : "...");
+}
+
 static enum status value_of(const struct replacing *r, const char *name, char buffer[static INDEX_SIZE],
 			    const char **ret)
 {
 	if (!reference_is_known(name))
-		return error_set(r->err, STATUS_INVALID_ARGUMENT, 0,
-				 "there is no reference ${%.63s}; write $${ for the characters ${", name);
+		return refuse_unknown(r, name);
 	if (!reference_is_of_node(name)) {
 		*ret = own_value(r, name, buffer);
 		return *ret ? STATUS_OK
@@ -173,9 +180,8 @@ static enum status write_text(const struct replacing *r, const char *p, struct s
 		} else if (str_starts_with(p, "${")) {
 			end = read_name(p, name);
 			if (!end)
-				return error_set(
-					r->err, STATUS_INVALID_ARGUMENT, 0,
-					"there is no reference %.64s; write $${ for the characters ${", p);
+				return error_set(r->err, STATUS_INVALID_ARGUMENT, 0,
+						 "a ${ has no }; write $${ for the characters ${");
 			TRY(value_of(r, name, buffer, &value));
 			strbuf_puts(out, value);
 			p = end;

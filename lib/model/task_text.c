@@ -115,6 +115,8 @@ static bool is_fault(enum task_text kind, const char *field, const char *text, s
 {
 	if (task_text_is_right(kind, text))
 		return false;
+	if (kind == TASK_TEXT_ENV_VALUE || kind == TASK_TEXT_ARGUMENT)
+		text = "..."; /* it may be a secret, and refusals are on record */
 	*ret = (struct task_text_fault){.field = field, .text = text, .kind = kind};
 	return true;
 }

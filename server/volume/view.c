@@ -8,7 +8,9 @@
 #include "log/log.h"
 #include "model/pb.h"
 #include "plugin/plugins.h"
+#include "recovery/epoch.h"
 #include "state/freed.h"
+#include "state/storage_index.h"
 #include "state/usage.h"
 #include "volume/store.h"
 
@@ -141,6 +143,10 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 	if (!view)
 		return NULL;
 	derive_modes(entry, view);
+	if (with_claims) {
+		view->held_by_others = (uint32_t)(storage_n_live(entry) - entry->n_live);
+		view->may_be_held = epoch_check(server, &entry->volume, NULL) != STATUS_OK;
+	}
 	if (derive_plugin(server, entry, summarize(entry, cache ? cache : &own), view) &&
 	    volume_show(view, volume_detail_of(server, &entry->volume),
 			volume_secrets_of(server, &entry->volume)) &&

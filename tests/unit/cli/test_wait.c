@@ -41,6 +41,10 @@ TEST_FIXTURE(a_volume_is_waited_for, run_setup, NULL)
 	expect_reached("volume wait web --for free --timeout 2s", "Volumes.Get",
 		       VOLUME(", \"readers\": 1, \"claims\": [{\"id\": \"c1\"}]"), VOLUME(FREED),
 		       "volume web is free\n");
+	expect_reached("volume wait web --for free", "Volumes.Get", VOLUME(", \"held_by_others\": 1"),
+		       VOLUME(), "volume web is free\n");
+	expect_reached("volume wait web --for free", "Volumes.Get", VOLUME(", \"may_be_held\": true"),
+		       VOLUME(), "volume web is free\n");
 	expect_reached("volume wait web --for in-use", "Volumes.Get", VOLUME(), VOLUME(HELD),
 		       "volume web is in-use\n");
 	expect_reached("volume wait web --for schedulable", "Volumes.Get", VOLUME(),
@@ -176,6 +180,28 @@ TEST_FIXTURE(a_wait_that_is_over_in_vain_has_an_exit_status_of_its_own, run_setu
 		       "volume db is not free in time: it is schedulable, in use by readers: 2, writers: 1. "
 		       "Next: holdfast volume status db --why");
 	assert_int_equal(ending.exit_code, 3);
+	will_answer(0, "Volumes.Get", VOLUME(", \"held_by_others\": 1"));
+	expect_failure("volume wait db --for free --timeout 5ms", STATUS_DEADLINE_EXCEEDED,
+		       ", in use by another name of its storage. Next: ");
+	will_answer(0, "Volumes.Get", VOLUME(", \"may_be_held\": true"));
+	expect_failure("volume wait db --for free --timeout 5ms", STATUS_DEADLINE_EXCEEDED,
+		       ", may be held by a node that has not reported. Next: ");
+}
+
+TEST_FIXTURE(a_page_shows_who_else_holds_the_storage, run_setup, NULL)
+{
+	will_answer(0, "Volumes.Get", VOLUME(""));
+	expect_ok("volume status db");
+	assert_contains(ending.output, "in use by            nobody\n");
+	will_answer(0, "Volumes.Get", VOLUME(", \"held_by_others\": 2"));
+	expect_ok("volume status db");
+	assert_contains(ending.output, "in use by            other names of its storage: 2\n");
+	assert_null(strstr(ending.output, "nobody"));
+	will_answer(0, "Volumes.Get", VOLUME(", \"may_be_held\": true"));
+	expect_ok("volume status db");
+	assert_contains(ending.output,
+			"in use by            perhaps a node that has not reported, see --why\n");
+	assert_null(strstr(ending.output, "nobody"));
 }
 
 TEST_FIXTURE(a_state_is_checked_before_the_server_is_asked, run_setup, NULL)

@@ -15,7 +15,7 @@ struct work {
 	size_t n;
 };
 
-static char text_of[16][64];
+static char text_of[32][64];
 
 static char *text(const char *s)
 {
@@ -673,7 +673,7 @@ TEST(a_text_with_its_values_is_as_short_as_one_that_is_submitted)
 	w.tasks[0].env = list;
 	w.tasks[0].n_env = 1;
 	assert_error(alloc_pack_task(&w.alloc, &w.tasks[0], NULL, NULL, &bytes, &n, &err),
-		     STATUS_INVALID_ARGUMENT, err, "is not at most 32768 bytes");
+		     STATUS_INVALID_ARGUMENT, err, "env '...' is not at most 32768 bytes");
 }
 
 static void expect_refused(struct work *w, const char *wanted)
@@ -803,7 +803,9 @@ TEST(references_are_checked_at_submission)
 	expect_refused(
 		&w, "task web: K: there is no reference ${NOMAD_TASK_DIR}; write $${ for the characters ${");
 	(void)set_env(&w, "K", "${open");
-	expect_refused(&w, "task web: K: there is no reference ${open; write $${");
+	expect_refused(&w, "task web: K: a ${ has no }; write $${ for the characters ${");
+	(void)set_env(&w, "K", "${PW:-s3cret}");
+	expect_refused(&w, "task web: K: there is no reference ${...}; write $${");
 	(void)set_env(&w, "K", "${meta.rack} ${attr.os.name} ${NOMAD_ALLOC_ID}");
 	config(&w, "hostname")->text = text("db-${NOMAD_ALLOC_INDEX}");
 	assert_int_equal(judge(&w, NULL), STATUS_OK);

@@ -463,6 +463,40 @@ CLUSTER_TEST(a_volume_with_a_reported_claim_may_be_shared)
 
 /* --- storage by several names --- */
 
+static void expect_held(struct fixture *f, const char *id, uint32_t writers, uint32_t by_others, bool perhaps)
+{
+	Holdfast__V1__GetVolumeRequest request = V1(get_volume_request, .id = TEXT(id));
+	cleanup_pb ProtobufCMessage *answer = NULL;
+	const Holdfast__V1__Volume *volume;
+
+	assert_ok(
+		call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base, &answer, NULL));
+	volume = ((const Holdfast__V1__GetVolumeResponse *)(const void *)answer)->volume;
+	assert_int_equal(volume->writers, writers);
+	assert_int_equal(volume->held_by_others, by_others);
+	assert_int_equal(volume->may_be_held, perhaps);
+}
+
+CLUSTER_TEST(an_answer_counts_claims_by_other_names_and_of_unreported_nodes)
+{
+	struct backup backup = {0};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_both(f);
+	operator_does(f, "Volumes.Register",
+		      "{\"volume\":{\"id\":\"d2\",\"type\":\"NATIVE\",\"profile\":\"disk\","
+		      "\"shares\":\"db\",\"source\":{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"},"
+		      "\"requestedCapabilities\":[" MODE "]}}");
+	expect_held(f, "d2", 0, 0, false);
+	take_backup(f, &backup);
+	connect_both(f);
+	take_claim(f, &f->n1, "db", ALLOC_1);
+	expect_held(f, "db", 1, 0, false);
+	expect_held(f, "d2", 0, 1, false);
+	restore(f, &backup, 1);
+	expect_held(f, "d2", 0, 0, true);
+}
+
 static void let_many_write(struct fixture *f, const char *id)
 {
 	struct volume volume = state_volume(&f->server->state, "default", id)->volume;
