@@ -86,7 +86,7 @@ static struct outcome open_staged(struct publishing *p)
 	TRY_KERNEL(STEP_OPEN, mount_facts(&p->h->mountinfo, &p->staged, &facts));
 	if (place_shows_trees(p->h, &p->staged))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	if (!is_plugins && facts.parent != p->h->stage.line[0].mount_id)
+	if (facts.parent != p->h->stage.line[0].mount_id)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STACKED);
 	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_names[profile->kind]))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);

@@ -332,10 +332,12 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 static void add_ticket(const struct server *server, const struct claim *claim, const struct volume *volume,
 		       struct ticket *ticket, ProtobufCBinaryData *ret)
 {
+	struct volume granted = *volume; /* as it was then: a later generation is another holder's */
 	struct error err;
 
+	granted.generation = claim->generation;
 	if (!claim->adopted && !claim->was_freed && claim_is_on_storage(claim, volume) &&
-	    ticket_issue(server->issuer, claim, volume, 0, ticket, &err) == STATUS_OK)
+	    ticket_issue(server->issuer, claim, &granted, 0, ticket, &err) == STATUS_OK)
 		*ret = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
 }
 

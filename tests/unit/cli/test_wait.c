@@ -188,7 +188,7 @@ TEST_FIXTURE(a_wait_that_is_over_in_vain_has_an_exit_status_of_its_own, run_setu
 		       ", may be held by a node that has not reported. Next: ");
 }
 
-TEST_FIXTURE(a_page_shows_who_else_holds_the_storage, run_setup, NULL)
+TEST_FIXTURE(a_page_shows_other_holders_of_the_storage, run_setup, NULL)
 {
 	will_answer(0, "Volumes.Get", VOLUME(""));
 	expect_ok("volume status db");

@@ -2033,3 +2033,66 @@ CLUSTER_TEST(a_ticket_with_an_invented_unit_has_the_unit_started_by_no_honest_no
 	assert_int_equal(f->n1.runs, 0);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
+
+static struct alloc running_member(struct fixture *f, struct fake_node *node)
+{
+	struct alloc ret;
+
+	UNTIL(f, node->runs == 1);
+	start_last(f, node);
+	ret = alloc_of(f, node->last_run);
+	ret.events = ret.task_status = NULL;
+	ret.client_status = CLIENT_RUNNING;
+	assert_true(alloc_own(&ret));
+	return ret;
+}
+
+/* The backup has job web without members. Since then n1 had the member and gave it up by its own word; the
+ * member is n2's now. Then n1 has its freed claim ordered away once more. */
+CLUSTER_TEST(an_order_to_release_is_no_proof_of_the_next_holders_place)
+{
+	cleanup(alloc_release) struct alloc mine = {0}, honest = {0};
+	struct ticket ticket, of_honest;
+	struct backup backup = {0};
+	struct claim held, other;
+	struct submission s;
+
+	connect_both(f);
+	make_job(f, &s);
+	fake_node_disconnect(&f->n1);
+	fake_node_disconnect(&f->n2);
+	UNTIL(f,
+	      !state_node(&f->server->state, "n1")->session && !state_node(&f->server->state, "n2")->session);
+	assert_int_equal(run(f, &s, NULL), 1);
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	mine = running_member(f, &f->n1);
+	held = claim_of(f, mine.id);
+	connect_node(&f->n2, "n2");
+	fake_node_send_alloc(&f->n1, mine.id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	fake_node_send_without_plugin(&f->n1, &held, "");
+	UNTIL(f, state_of(f, mine.id) == CLAIM_FREED);
+	honest = running_member(f, &f->n2);
+	other = claim_of(f, honest.id);
+	of_honest = ticket_of(f, &other);
+	f->n1.releases = 0;
+	fake_node_send_failed(&f->n1, &held, STATUS_UNAVAILABLE, "busy");
+	UNTIL(f, f->n1.releases == 1);
+	assert_true(f->n1.last_release_has_ticket);
+	ticket = f->n1.last_release_ticket;
+	assert_true(ticket.generation < other.generation);
+	held.generation = ticket.generation;
+	held.state = CLAIM_TAKEN;
+	held.evidence = EVIDENCE_NONE;
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &mine, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	connect_node(&f->n2, "n2");
+	report_with(&f->n2, 1, &honest, &other, &of_honest, false);
+	UNTIL(f, has_reported(f, "n2"));
+	UNTIL(f, f->n1.stops + f->n2.stops >= 1);
+	settle(f);
+	assert_int_equal(f->n1.stops, 1);
+	assert_int_equal(f->n2.stops, 0);
+}
