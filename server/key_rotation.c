@@ -15,6 +15,7 @@
 #include "fence/fencers.h"
 #include "log/log.h"
 #include "model/message.h"
+#include "node/lookup.h"
 #include "plugin/fingerprint.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -82,13 +83,12 @@ void key_rotation_load(struct server *server)
 
 /* --- nodes and drivers that lack it --- */
 
-static const char *keys_of_driver(const Holdfast__V1__NodeDriver *driver)
+/* NULL: the driver checks no orders. */
+static const char *keys_of_driver(const Holdfast__Driver__V1__FingerprintResponse *fingerprint)
 {
-	const Holdfast__Driver__V1__FingerprintResponse *said = driver->fingerprint;
-
-	for (size_t i = 0; said && i < said->n_attributes; i++)
-		if (str_eq(said->attributes[i]->key, DRIVER_KEYS))
-			return said->attributes[i]->value;
+	for (size_t i = 0; i < fingerprint->n_attributes; i++)
+		if (str_eq(fingerprint->attributes[i]->key, DRIVER_KEYS))
+			return fingerprint->attributes[i]->value;
 	return NULL;
 }
 
@@ -97,23 +97,29 @@ static void look_at_node(const struct node_entry *node, const char *id, struct w
 	const struct message_list *drivers = node->drivers;
 	char of[WAIT_SIZE];
 
-	if (!strstr(node->node.ticket_keys, id))
+	if (!node->has_hello)
+		waits_add(
+			waits, "node ", node->id,
+			" (has not connected since this server leads; if it is gone: holdfast node purge, or "
+			"holdfast operator key use)");
+	else if (!strstr(node->node.ticket_keys, id))
 		waits_add(waits, "node ", node->id, node_is_connected(node) ? "" : " (not connected)");
 	for (size_t i = 0; drivers && i < drivers->n; i++) {
 		const Holdfast__V1__NodeDriver *driver = (const void *)drivers->messages[i];
-		const char *keys = keys_of_driver(driver);
+		const char *keys = driver->fingerprint ? keys_of_driver(driver->fingerprint) : "";
 
 		if (!keys || strstr(keys, id))
 			continue;
 		(void)str_format(of, sizeof(of), "%.63s of node %.63s", driver->name, node->id);
-		waits_add(waits, "driver ", of, "");
+		waits_add(waits, "driver ", of, driver->fingerprint ? "" : " (has not reported its keys)");
 	}
 }
 
-/* Fencers do not count one by one: their hello names keys, but only the one in use is compared. */
+/* Fencers do not count one by one: their hello names keys, but only the one in use is compared. A server that
+ * has just begun to lead does not know all of them. */
 static void find_waits(struct server *server, const uint8_t *key, struct waits *ret)
 {
-	size_t fencers = server->fencers ? fencers_count(server->fencers).connected : 0;
+	const struct fencers_count fencers = fencers_count(server->fencers);
 	struct node_entry *node = state_node_from(&server->state, "");
 	char id[ID_TEXT_SIZE];
 
@@ -122,10 +128,13 @@ static void find_waits(struct server *server, const uint8_t *key, struct waits *
 	for (; node; node = state_node_next(node))
 		if (node_is_registered(node))
 			look_at_node(node, id, ret);
-	if (fencers > 0)
+	if (fencers.connected + fencers.away > 0)
 		waits_add(
-			ret, "fencers", "",
+			ret, "fencers", fencers.away > 0 ? ", also those that are away" : "",
 			" (put it into ticket_keys of holdfast-fencer.hcl, then: holdfast operator key use)");
+	if (nodes_led_ms(server) < nodes_grace_ms(server))
+		waits_add(ret, "fencers", "",
+			  " that have not connected yet (this server has just begun to lead)");
 }
 
 /* --- changes of the record --- */
@@ -222,6 +231,7 @@ static void on_used(struct server *server, void *userdata)
 		 "be removed from policies and files",
 		 id);
 	compare_nodes(server);
+	fencers_compare_keys(server->fencers);
 }
 
 static void stage_use(struct server *server, struct change *change, const struct rpc_call *call,

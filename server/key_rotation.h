@@ -3,8 +3,9 @@
 /* The change of the key that signs tickets and orders.
  *
  * The server makes the next key and goes on signing with the one before. Root adds the next key to the
- * policies of the nodes and to the files of their drivers. Once each of them has reported it, the server
- * signs with it by itself. No mount is refused meanwhile. Tickets of former keys stay evidence. */
+ * policies of the nodes and to the files of their drivers. Once each of them has reported it to this
+ * leader, the server signs with it by itself, unless there are fencers. No mount is refused meanwhile.
+ * Tickets of former keys stay evidence. */
 
 #include "rpc/server.h"
 

@@ -319,15 +319,15 @@ static enum status cert_revoke_load(struct call *call, void *message, struct err
 
 /* --- the key of tickets --- */
 
-static DEFINE_ROWS(key_page, holdfast__v1__rotate_key_response, NULL, COL("in use", "{in_use}"),
-		   COL_SET("next", "{next}"), COL_SET("waits for", "{waiting?{waiting}: {waits_for}}"),
-		   LINE("{next}",
-			"Add a line ticket_key = NEXT to mounthelper.policy on every node (then: holdfast "
-			"policy apply), and NEXT to ticket_keys of drivers and fencers. The server uses it "
-			"once all have it."),
-		   LINE("{next?|y}",
-			"There is no next key. Ten minutes after a change, remove the former key "
-			"from policies and files. Then another change can begin."));
+static DEFINE_ROWS(
+	key_page, holdfast__v1__rotate_key_response, NULL, COL("in use", "{in_use}"),
+	COL_SET("next", "{next}"), COL_SET("waits for", "{waiting?{waiting}: {waits_for}}"),
+	LINE("{next}",
+	     "Add a line ticket_key = NEXT to mounthelper.policy on every node (then: holdfast "
+	     "policy apply), and NEXT to ticket_keys of drivers and fencers. The server uses it "
+	     "once all nodes and drivers have it; if there are fencers: holdfast operator key use."),
+	LINE("{next?|y}", "There is no next key. Ten minutes after a change, remove the former key "
+			  "from policies and files. Then another change can begin."));
 
 static enum status key_use_load(struct call *call, void *message, struct error *err)
 {
@@ -403,7 +403,8 @@ static const struct command commands[] = {
 	 .call = {.service = &holdfast__v1__operator__descriptor,
 		  .method = "RotateKey",
 		  .load = key_use_load,
-		  .question = "Nodes whose policies lack the next key refuse new mounts from then on. Do it?",
+		  .question = "Nodes, drivers and fencers that lack the next key refuse mounts, tasks and "
+			      "orders from then on. Do it?",
 		  .rows = &key_page}},
 	{.path = "operator cert revoked",
 	 .args = "",

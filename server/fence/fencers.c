@@ -21,11 +21,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/queue.h>
 
 enum {
 	HELLO_MAX_MS = 10000,
 	HEARTBEATS_MISSED = 3,
+	KEYS_MAX = 4,		/* in a fencer's file */
 	LINE_COST_US = 1000000, /* about the switches of one fencer, after LINES_BURST: one a second */
 	LINES_BURST = 20,
 	CONNECT_COST_US = 60000000, /* records of one fencer's sessions, after CONNECTS_BURST: one a minute */
@@ -57,8 +59,10 @@ struct fencer {
 	char name[NODE_ID_MAX + 1];
 	char address[RPC_ADDRESS_SIZE];
 	char version[NODE_ID_MAX + 1];
-	struct stream *dialed;	       /* owned; the newest without hello; NULL: no such stream */
-	struct stream *session;	       /* owned; the one whose hello was taken; NULL: it is away */
+	struct stream *dialed;	/* owned; the newest without hello; NULL: no such stream */
+	struct stream *session; /* owned; the one whose hello was taken; NULL: it is away */
+	uint8_t keys[KEYS_MAX * TICKET_KEY_ID_SIZE]; /* of its last hello */
+	size_t n_keys;				     /* 0: it shows no key */
 	bool has_other_keys;	       /* its file has not this server's ticket key: it refuses every order */
 	int64_t since_ms;	       /* that it is connected, or away */
 	int64_t issued_ms, expires_ms; /* its certificate */
@@ -336,15 +340,31 @@ static enum status send_welcome(struct fencer *fencer, struct error *err)
 }
 
 /* A fencer that shows no keys is taken at its orders. */
-static bool has_our_key(const struct fencer *fencer, const ProtobufCBinaryData *keys)
+static bool has_our_key(const struct fencer *fencer)
 {
 	uint8_t ours[TICKET_KEY_SIZE];
 
 	ticket_issuer_public_key(fencer->server->issuer, ours);
-	for (size_t at = 0; at + TICKET_KEY_ID_SIZE <= keys->len; at += TICKET_KEY_ID_SIZE)
-		if (memcmp(keys->data + at, ours, TICKET_KEY_ID_SIZE) == 0)
+	for (size_t i = 0; i < fencer->n_keys; i++)
+		if (memcmp(fencer->keys + i * TICKET_KEY_ID_SIZE, ours, TICKET_KEY_ID_SIZE) == 0)
 			return true;
-	return keys->len == 0;
+	return fencer->n_keys == 0;
+}
+
+static void take_keys(struct fencer *fencer, const ProtobufCBinaryData *keys)
+{
+	fencer->n_keys = MIN(keys->len / TICKET_KEY_ID_SIZE, (size_t)KEYS_MAX);
+	if (fencer->n_keys > 0)
+		memcpy(fencer->keys, keys->data, fencer->n_keys * TICKET_KEY_ID_SIZE);
+	fencer->has_other_keys = !has_our_key(fencer);
+}
+
+void fencers_compare_keys(struct fencers *fencers)
+{
+	struct fencer *fencer;
+
+	LIST_FOREACH (fencer, &fencers->list, of_fencers)
+		fencer->has_other_keys = !has_our_key(fencer);
 }
 
 /* A node that the fencer named in its last session keeps its place. */
@@ -418,7 +438,7 @@ static enum status take_hello(struct stream *stream, const Holdfast__V1__FencerH
 	fencer->nodes = TAKE_PTR(nodes);
 	fencer->n_nodes = hello->n_nodes;
 	str_copy_text(fencer->version, sizeof(fencer->version), hello->fencer_version);
-	fencer->has_other_keys = !has_our_key(fencer, &hello->ticket_keys);
+	take_keys(fencer, &hello->ticket_keys);
 	TRY(send_welcome(fencer, err));
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "fencer", .peer = fencer->address},
 		"fencer %s is connected, with the switches of %zu node%s", fencer->name, fencer->n_nodes,

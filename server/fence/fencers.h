@@ -77,7 +77,11 @@ struct fencers_count {
 	size_t switches, failing; /* of the connected ones, and those whose last look failed */
 };
 
+/** NULL is allowed. */
 struct fencers_count fencers_count(const struct fencers *fencers);
+
+/** Compares their keys again: another one is in use. */
+void fencers_compare_keys(struct fencers *fencers);
 
 /** The text of an alarm: a node whose fencer is in doubt, a fencer that is away, a switch that does not
  * answer. False: there is no alarm. */

@@ -1048,6 +1048,7 @@ static enum status hello_begin(struct session *session, const Holdfast__V1__Sess
 	greet(session, node);
 	drivers = message_list_ref(node->drivers);
 	TRY(fingerprint_take_drivers(node, fingerprint_of(hello), err));
+	node->has_hello = true;
 	record_drivers(session->server, &change, node, drivers);
 	if (change.n_audit > 0)
 		(void)change_commit(session->server, &change, NULL, NULL, NULL); /* display only */

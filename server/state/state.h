@@ -244,6 +244,7 @@ struct node_entry {
 	bool is_unreported;   /* has not reported its mounts since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 	bool is_absent;	    /* it is in the list of those, see node/down.h */
+	bool has_hello;	    /* it has connected since this server leads: its drivers are known; not stored */
 	bool is_awaited;    /* connected until this server began to lead, and not back yet; not stored */
 	uint64_t heard_us;  /* monotonic; when last_seen_ms was; 0: before this server began to lead */
 	uint64_t gone_us;   /* monotonic; since when this server misses it, 0: it was down before the start */

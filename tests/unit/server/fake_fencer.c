@@ -51,7 +51,8 @@ void fake_fencer_hello(struct fake_fencer *fencer, const char *error)
 	Holdfast__V1__FencerNode *nodes[] = {&node};
 
 	if (fencer->keys)
-		hello.ticket_keys = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t)fencer->keys};
+		hello.ticket_keys = (ProtobufCBinaryData){4 * (fencer->n_keys > 0 ? fencer->n_keys : 1),
+							  (uint8_t *)(uintptr_t)fencer->keys};
 	hello.nodes = nodes;
 	hello.n_nodes = 1;
 	up.message_case = HOLDFAST__V1__FENCER_UP__MESSAGE_HELLO;

@@ -19,7 +19,8 @@ struct fake_fencer {
 	enum status closed_status;
 	struct fence_order orders[ORDERS_MAX];
 	size_t n;
-	const char *keys; /* borrowed; of 4 bytes, in its next hello; NULL: shows none */
+	const char *keys; /* borrowed; of 4 bytes each, in its next hello; NULL: shows none */
+	size_t n_keys;	  /* 0: one */
 };
 
 /** Open the stream without hello. */

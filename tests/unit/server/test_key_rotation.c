@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The change of the key that signs tickets and orders, with nodes that learn the next key one by one. */
 
-#include "callers.h"
+#include "fake_fencer.h"
 #include "unit.h"
 
 #include "base/id.h"
+#include "fence/fencers.h"
+#include "node/lookup.h"
 #include "node/machine_code.h"
 #include "state/keys.h"
 #include "state/records.h"
@@ -77,6 +79,13 @@ static void connect_with(struct fake_node *node, const char *id, const uint8_t *
 	fake_node_connect(node, id, BOOT_1, NULL, 0);
 }
 
+/* Past the grace of a server that has just begun to lead. */
+static void lead_long(struct fixture *f)
+{
+	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC);
+	settle(f);
+}
+
 static void expect_in_use(struct fixture *f, const uint8_t *key)
 {
 	uint8_t in_use[TICKET_KEY_SIZE];
@@ -100,6 +109,7 @@ CASE(the_next_key_is_used_once_every_node_knows_it)
 	struct policy policies[2];
 	char waits[512];
 
+	lead_long(f);
 	key_in_use(f, first);
 	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
 	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
@@ -167,6 +177,7 @@ CASE(a_node_that_is_away_holds_the_next_key_back_until_it_is_used_by_order)
 	char waits[512];
 
 	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_FAILED_PRECONDITION);
+	lead_long(f);
 	key_in_use(f, first);
 	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
 	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
@@ -189,6 +200,7 @@ CASE(a_look_after_a_change_of_the_key_begins_no_other_one)
 	struct policy policies[2];
 	char waits[512];
 
+	lead_long(f);
 	key_in_use(f, first);
 	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
 	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
@@ -211,6 +223,7 @@ CASE(a_key_that_came_into_use_meanwhile_is_not_replaced_by_key_use)
 	struct policy policies[2];
 	char waits[512];
 
+	lead_long(f);
 	key_in_use(f, first);
 	connect_with(&f->n1, "n1", first, NULL, &policies[0]);
 	connect_with(&f->n2, "n2", first, NULL, &policies[1]);
@@ -231,40 +244,224 @@ CASE(a_key_that_came_into_use_meanwhile_is_not_replaced_by_key_use)
 	assert_string_not_equal(waits, "");
 }
 
+/* The driver "container" of n1 checks orders by the keys that it names in @ids. */
+struct driver {
+	Holdfast__V1__NodeDriver driver;
+	Holdfast__V1__NodeDriver *list[1];
+	Holdfast__Driver__V1__FingerprintResponse fingerprint;
+	Holdfast__Driver__V1__KeyValue keys;
+	Holdfast__Driver__V1__KeyValue *attributes[1];
+	char ids[64];
+};
+
+static void driver_init(struct driver *driver, struct fixture *f, const uint8_t *key)
+{
+	holdfast__v1__node_driver__init(&driver->driver);
+	holdfast__driver__v1__fingerprint_response__init(&driver->fingerprint);
+	holdfast__driver__v1__key_value__init(&driver->keys);
+	hex_encode(driver->ids, key, TICKET_KEY_ID_SIZE);
+	driver->driver.name = "container";
+	driver->driver.healthy = true;
+	driver->driver.fingerprint = &driver->fingerprint;
+	driver->keys.key = "ticket_keys";
+	driver->keys.value = driver->ids;
+	driver->attributes[0] = &driver->keys;
+	driver->fingerprint.n_attributes = 1;
+	driver->fingerprint.attributes = driver->attributes;
+	driver->list[0] = &driver->driver;
+	f->n1.drivers = driver->list;
+	f->n1.n_drivers = 1;
+}
+
 CASE(a_driver_that_lacks_the_next_key_holds_it_back)
 {
-	Holdfast__V1__NodeDriver driver = HOLDFAST__V1__NODE_DRIVER__INIT;
-	Holdfast__V1__NodeDriver *drivers[] = {&driver};
-	Holdfast__Driver__V1__FingerprintResponse fingerprint =
-		HOLDFAST__DRIVER__V1__FINGERPRINT_RESPONSE__INIT;
-	Holdfast__Driver__V1__KeyValue keys = HOLDFAST__DRIVER__V1__KEY_VALUE__INIT;
-	Holdfast__Driver__V1__KeyValue *attributes[] = {&keys};
 	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
-	char waits[512], ids[64];
+	struct driver driver;
 	struct policy policy;
+	char waits[512];
 
+	lead_long(f);
 	key_in_use(f, first);
-	hex_encode(ids, first, TICKET_KEY_ID_SIZE);
-	driver.name = "container";
-	driver.healthy = true;
-	driver.fingerprint = &fingerprint;
-	keys.key = "ticket_keys";
-	keys.value = ids;
-	fingerprint.n_attributes = 1;
-	fingerprint.attributes = attributes;
-	f->n1.drivers = drivers;
-	f->n1.n_drivers = 1;
+	driver_init(&driver, f, first);
 	connect_with(&f->n1, "n1", first, NULL, &policy);
 	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
 	assert_string_equal(waits, "node n1, driver container of node n1");
 	connect_with(&f->n1, "n1", first, next, &policy);
 	run_for(f->event, LOOKS_MS);
 	expect_in_use(f, first);
-	hex_encode(ids, next, TICKET_KEY_ID_SIZE);
+	driver.driver.fingerprint = NULL; /* it is being restarted */
+	connect_with(&f->n1, "n1", first, next, &policy);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "driver container of node n1 (has not reported its keys)");
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	driver.driver.fingerprint = &driver.fingerprint;
+	hex_encode(driver.ids, next, TICKET_KEY_ID_SIZE);
 	connect_with(&f->n1, "n1", first, next, &policy);
 	run_for(f->event, LOOKS_MS);
 	expect_in_use(f, next);
 	fake_node_disconnect(&f->n1);
+}
+
+CASE(a_new_leader_uses_the_next_key_only_after_each_node_has_connected)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	struct driver driver;
+	struct policy policy;
+	char waits[512];
+
+	key_in_use(f, first);
+	connect_with(&f->n1, "n1", first, NULL, &policy);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	driver_init(&driver, f, first);
+	connect_with(&f->n1, "n1", first, next, &policy);
+	fake_node_disconnect(&f->n1);
+	restart(f);
+	driver_init(&driver, f, first);
+	lead_long(f);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits,
+			    "node n1 (has not connected since this server leads; if it is gone: holdfast "
+			    "node purge, or holdfast operator key use)");
+	connect_with(&f->n1, "n1", first, next, &policy);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "driver container of node n1");
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	hex_encode(driver.ids, next, TICKET_KEY_ID_SIZE);
+	connect_with(&f->n1, "n1", first, next, &policy);
+	fake_node_disconnect(&f->n1); /* its keys are known */
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, next);
+}
+
+CASE(a_node_that_is_purged_does_not_hold_the_next_key_back)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	struct policy policy;
+	char waits[512];
+
+	key_in_use(f, first);
+	connect_with(&f->n1, "n1", first, NULL, &policy);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	connect_with(&f->n1, "n1", first, next, &policy);
+	fake_node_disconnect(&f->n1);
+	restart(f);
+	lead_long(f);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	operator_does(f, "Nodes.Purge", "{\"id\": \"n1\", \"reason\": \"gone\"}");
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, next);
+}
+
+CASE(a_new_leader_gives_fencers_time_to_connect_before_it_uses_the_next_key)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	struct policy policy;
+	char waits[512];
+
+	key_in_use(f, first);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	connect_with(&f->n1, "n1", first, next, &policy);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits,
+			    "fencers that have not connected yet (this server has just begun to lead)");
+	lead_long(f);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, next);
+}
+
+static void fencer_init(struct fake_fencer *fencer, struct fixture *f)
+{
+	*fencer = (struct fake_fencer){.n = 0};
+	caller_init(&fencer->caller, f, "holdfast://c1/fencer/f1", NULL);
+}
+
+CASE(a_fencer_that_is_away_holds_the_next_key_back_until_it_is_used_by_order)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	struct fake_fencer fencer;
+	char waits[512];
+
+	lead_long(f);
+	key_in_use(f, first);
+	fencer_init(&fencer, f);
+	fake_fencer_connect(&fencer, "");
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "fencers (put it into ticket_keys of holdfast-fencer.hcl, then: holdfast "
+				   "operator key use)");
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	rpc_stream_cancel(fencer.stream);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_string_equal(waits, "fencers, also those that are away (put it into ticket_keys of "
+				   "holdfast-fencer.hcl, then: holdfast operator key use)");
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	expect_in_use(f, next);
+	caller_release(&fencer.caller);
+}
+
+CASE(a_fencer_of_the_settings_that_has_not_connected_holds_the_next_key_back)
+{
+	struct fence_bindings *bindings = &f->server->config.fence_bindings;
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE];
+	char waits[512];
+
+	(void)str_copy(bindings->list[bindings->n++].fencer, sizeof(bindings->list[0].fencer), "f1");
+	key_in_use(f, first);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	lead_long(f);
+	run_for(f->event, LOOKS_MS);
+	expect_in_use(f, first);
+}
+
+CASE(a_connected_fencer_without_the_key_that_comes_into_use_is_an_alarm)
+{
+	uint8_t first[TICKET_KEY_SIZE], next[TICKET_KEY_SIZE], ids[2 * TICKET_KEY_ID_SIZE];
+	char waits[512], warning[FENCERS_WARNING_SIZE];
+	struct fake_fencer fencer;
+
+	key_in_use(f, first);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	memcpy(ids, first, TICKET_KEY_ID_SIZE);
+	memcpy(ids + TICKET_KEY_ID_SIZE, next, TICKET_KEY_ID_SIZE);
+	fencer_init(&fencer, f);
+	fencer.keys = (const char *)ids;
+	fencer.n_keys = 2;
+	fake_fencer_connect(&fencer, "");
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	assert_false(fencers_warning(f->server->fencers, warning));
+	unit_clock_advance(TEN_MINUTES_US);
+	assert_int_equal(rotate(f, "{}", waits, next), STATUS_OK);
+	assert_false(fencers_warning(f->server->fencers, warning));
+	assert_int_equal(rotate(f, "{\"use_now\": true}", waits, next), STATUS_OK);
+	assert_true(fencers_warning(f->server->fencers, warning));
+	assert_non_null(strstr(warning, "fencer f1 refuses every order"));
+	caller_release(&fencer.caller);
+}
+
+CASE(a_fencer_that_shows_more_keys_than_a_file_may_have_is_compared_by_the_first)
+{
+	uint8_t first[TICKET_KEY_SIZE], ids[1024 * TICKET_KEY_ID_SIZE];
+	char warning[FENCERS_WARNING_SIZE];
+	struct fake_fencer fencer;
+
+	key_in_use(f, first);
+	memset(ids, 0xff, sizeof(ids));
+	memcpy(ids, first, TICKET_KEY_ID_SIZE);
+	fencer_init(&fencer, f);
+	fencer.keys = (const char *)ids;
+	fencer.n_keys = sizeof(ids) / TICKET_KEY_ID_SIZE;
+	fake_fencer_connect(&fencer, "");
+	assert_false(fencers_warning(f->server->fencers, warning));
+	caller_release(&fencer.caller);
 }
 
 /* As node.md describes for a file that has leaked. */
