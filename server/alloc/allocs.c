@@ -35,8 +35,9 @@ void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, c
 		return;
 	alloc.desired_status = DESIRED_STOP;
 	alloc.modify_time_ms = clock_realtime_ms();
-	/* without a claim it cannot have mounted anything, and from here on it gets no claim */
-	if (!node_is_connected(node) && !alloc_has_live_claims(entry) &&
+	/* without a claim it cannot have mounted anything, and from here on it gets no claim; but a node that
+	 * must report may run it with one that the store has forgotten */
+	if (!node_is_connected(node) && !node->is_unreported && !alloc_has_live_claims(entry) &&
 	    alloc.client_status == CLIENT_PENDING) {
 		alloc.client_status = CLIENT_COMPLETE;
 		alloc.client_description = stopped;

@@ -81,7 +81,7 @@ uint64_t alloc_arrival(const struct alloc *alloc);
 void allocs_note_lost_race(struct server *server, const struct alloc_entry *entry);
 
 /** Stages in @change that the allocation must stop. One that has not run on @node, which is not connected,
- * has ended by that. A repeat stages nothing. */
+ * has ended by that, unless the node must report. A repeat stages nothing. */
 void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node);
 
 /* --- pending.c --- */

@@ -1379,6 +1379,57 @@ CLUSTER_TEST(work_that_was_stopped_while_it_waited_is_stopped_where_it_runs)
 	assert_string_equal(f->n2.last_stop, ALLOC_3);
 }
 
+/* ALLOC_1 is pending on n1, which is away. */
+static void back_up_pending_work(struct fixture *f, struct backup *backup)
+{
+	assert_ok(register_volume(f, &f->operator, NULL));
+	connect_node(&f->n1, "n1");
+	fake_node_disconnect(&f->n1);
+	settle(f);
+	assert_ok(run_alloc(f, ALLOC_1, "n1", NULL));
+	take_backup(f, backup);
+}
+
+CLUSTER_TEST(work_that_its_node_has_begun_since_the_backup_is_stopped_after_the_report)
+{
+	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = TEXT(ALLOC_1),
+					      .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	struct backup backup = {0};
+	struct claim held;
+	struct alloc alloc;
+
+	back_up_pending_work(f, &backup);
+	connect_node(&f->n1, "n1");
+	assert_ok(claim_for(&f->n1, ALLOC_1, &held, NULL));
+	alloc = alloc_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_PENDING);
+	f->n1.has = &held;
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	f->n1.has = NULL;
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, f->n1.stops > 0);
+	assert_string_equal(f->n1.last_stop, ALLOC_1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, alloc_of(f, ALLOC_1).client_status == CLIENT_COMPLETE);
+}
+
+CLUSTER_TEST(work_that_its_node_never_had_is_stopped_after_the_report)
+{
+	struct backup backup = {0};
+
+	back_up_pending_work(f, &backup);
+	restore(f, &backup, 1);
+	assert_ok(stop_alloc(f, ALLOC_1, NULL));
+	assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_PENDING);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, f->n1.stops > 0); /* an agent answers that with its end */
+	assert_string_equal(f->n1.last_stop, ALLOC_1);
+}
+
 CLUSTER_TEST(a_node_that_runs_the_allocation_of_another_one_is_told_to_stop_it)
 {
 	Holdfast__V1__AllocStatus status = V1(alloc_status, .alloc_id = TEXT(ALLOC_1),
