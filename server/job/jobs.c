@@ -20,6 +20,7 @@
 #include "job/job_work.h"
 #include "model/alloc_health.h"
 #include "model/message.h"
+#include "recovery/epoch.h"
 #include "rpc/server.h"
 #include "state/change.h"
 #include "state/keys.h"
@@ -557,10 +558,13 @@ static enum status check_ended(struct server *server, const Job *job, struct err
 				 "job %s is not purged: version %" PRIu64
 				 " was not stopped, or was submitted again. Next: holdfast job stop %s%s%s",
 				 job->id, job->version, job->id, NAMESPACE_OPTION(job->namespace_));
+	TRY(epoch_check_purge(server, job->id, err));
 	if (!entry)
 		return STATUS_OK;
+	/* work that a node may have invented holds up no purge once its order to stop is stored */
 	LIST_FOREACH (at, &entry->allocs, of_job)
-		if (!alloc_is_client_terminal(&at->alloc) && job_has_member(job, at))
+		if (!alloc_is_client_terminal(&at->alloc) &&
+		    (job_has_member(job, at) || at->alloc.desired_status != DESIRED_STOP))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "job %s is not purged before its work has ended: allocation %s%s%s "
 					 "has not; wait until it has",

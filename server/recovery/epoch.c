@@ -209,6 +209,25 @@ enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, 
 	return STATUS_OK;
 }
 
+enum status epoch_check_purge(struct server *server, const char *job_id, struct error *err)
+{
+	const struct node_entry *node = LIST_FIRST(&server->state.unreported);
+
+	if (node)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "job %s is not purged: node %s has not reported what it holds, and may run "
+				 "work of it that the server does not know; it reports when it connects. If "
+				 "it is gone for good: holdfast node purge %s --reason TEXT",
+				 job_id, node->id, node->id);
+	if (history_missing_nodes(server) == 0 && !replaced_next(server, NULL))
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "job %s is not purged: a machine that is missing since the store lost history may "
+			 "run work of it; it reports when it connects. If all such machines are gone for "
+			 "good: holdfast node purge --unknown --reason TEXT",
+			 job_id);
+}
+
 /* --- work that the store does not know --- */
 
 enum status epoch_is_forgotten(struct session *session, const struct alloc_entry *entry,

@@ -35,6 +35,10 @@ enum status epoch_check_all(struct server *server, const struct volume *volume, 
 /** The same for every volume of @alloc that exists. */
 enum status epoch_check_alloc(struct server *server, const struct alloc *alloc, struct error *err);
 
+/** May the job be forgotten? Not while a node that has not reported, or is missing, may run work of it:
+ * without its job such work would never be stopped. STATUS_FAILED_PRECONDITION names the first one. */
+enum status epoch_check_purge(struct server *server, const char *job_id, struct error *err);
+
 /** Does the session's node name an allocation of its own, or a published volume, of which the store knows
  * nothing? Then the store has lost history, or the node lies; either way it has to report.
  * @entry of that allocation; NULL: the store does not know it. Errors as session_find_claim(). */

@@ -554,6 +554,74 @@ CLUSTER_TEST(work_of_a_forgotten_job_is_stopped_when_the_job_is_submitted)
 	UNTIL(f, f->n1.runs + f->n2.runs == 1);
 }
 
+static void assert_not_purged(struct fixture *f, const char *why)
+{
+	struct error err;
+
+	assert_error(stop_job(f, true, &err), STATUS_FAILED_PRECONDITION, err, why);
+}
+
+/* Without the job, no order would end what its nodes run. */
+CLUSTER_TEST(a_job_is_purged_when_all_nodes_have_reported_and_its_work_is_ordered_to_stop)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, is_in(f, "stopped", 0));
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_not_purged(f, "node n1 has not reported what it holds");
+	assert_not_purged(f, "holdfast node purge n1 --reason TEXT");
+	connect_n1(f);
+	report(f, &f->n1, 1, &alloc, NULL, false); /* nothing proves that it is a member */
+	UNTIL(f, f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop, alloc.id);
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK); /* a node may never end it */
+}
+
+CLUSTER_TEST(a_job_is_purged_when_its_node_that_did_not_report_is_purged)
+{
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+	struct claim held;
+
+	connect_both(f);
+	make_job(f, &s);
+	s.job.type = HOLDFAST__V1__JOB_TYPE__JOB_TYPE_BATCH;
+	forget_member(f, &s, &backup, &alloc, &held, NULL);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, is_in(f, "stopped", 0));
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_not_purged(f, "node n1");
+	assert_ok(purge(f, "n1", NULL));
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+}
+
+CLUSTER_TEST(a_job_is_purged_when_no_node_is_missing)
+{
+	struct backup backup = {0};
+	struct submission s;
+
+	make_job(f, &s);
+	assert_int_equal(run(f, &s, NULL), 1);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	restore_missing(f, &backup, 1, 1);
+	assert_not_purged(f, "holdfast node purge --unknown --reason TEXT");
+	assert_ok(purge_unknown(f, NULL));
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
+}
+
 CLUSTER_TEST(an_invented_member_keeps_no_place_also_while_its_node_is_away)
 {
 	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *list[] = {&constraint};
@@ -695,6 +763,40 @@ CLUSTER_TEST(a_system_job_waits_for_the_end_of_a_forgotten_member)
 	LIST_FOREACH (at, &state_node(&f->server->state, "n1")->allocs, of_node)
 		fake_node_send_alloc(&f->n1, at->id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
 	UNTIL(f, is_in(f, "stopped", 0));
+}
+
+/* While n1 is away, the server does not know whether n1 has a member of the job, and orders nothing. */
+CLUSTER_TEST(a_system_job_is_not_purged_before_its_forgotten_work_is_ordered_to_stop)
+{
+	Holdfast__V1__Constraint constraint = HOLDFAST__V1__CONSTRAINT__INIT, *list[] = {&constraint};
+	cleanup(alloc_release) struct alloc alloc;
+	struct backup backup = {0};
+	struct submission s;
+
+	connect_both(f);
+	make_system_job(f, &s);
+	constraint.attribute = text("meta.rack");
+	constraint.value = text("a");
+	s.alloc.constraints = list;
+	s.alloc.n_constraints = 1;
+	forget_member(f, &s, &backup, &alloc, NULL, NULL);
+	assert_ok(set_eligible(f, "n1", false, NULL)); /* the job places no second one there */
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	connect_n1(f);
+	report(f, &f->n1, 1, &alloc, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	settle(f);
+	restart(f);
+	assert_int_equal(stop_job(f, false, NULL), STATUS_OK);
+	UNTIL(f, is_in(f, "stopped", 0));
+	assert_not_purged(f, alloc.id);
+	connect_n1(f);
+	UNTIL(f, f->n1.stops == 1);
+	assert_not_purged(f, alloc.id);
+	fake_node_send_alloc(&f->n1, alloc.id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, is_in(f, "stopped", 0));
+	assert_int_equal(stop_job(f, true, NULL), STATUS_OK);
 }
 
 /* n1 is excluded, and goes away after its report. */

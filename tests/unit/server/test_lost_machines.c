@@ -153,12 +153,14 @@ TEST_ON(a_refused_machine_of_the_lost_time_is_waited_for_until_it_reports, struc
 	expect_waiting(f, 0, 1, CODE_2(f));
 	assert_int_equal(history_nodes(f->server), nodes);
 	assert_error(epoch_check_all(f->server, &db, &err), STATUS_UNAVAILABLE, err, CODE_2(f));
+	assert_error(epoch_check_purge(f->server, "web", &err), STATUS_FAILED_PRECONDITION, err, "--unknown");
 	assert_int_equal(n_events(f, "node n1", "Nodes.Doubt", CODE_2(f)), 1);
 	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
 	come(&f->n1, "n1", MACHINE_2, BOOT_2);
 	report(f, &f->n1, 1, &w->alloc, &w->held, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(history_missing_nodes(f->server) + replaced_count(f->server), 0);
+	assert_ok(epoch_check_purge(f->server, "web", NULL));
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_int_equal(history_nodes(f->server), nodes);
 }
