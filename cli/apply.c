@@ -614,7 +614,8 @@ static json_t *json_of(const struct apply *apply, const struct item *item)
 /* A job or volume that no file describes. */
 struct surplus {
 	enum kind kind;
-	bool is_deleted; /* a volume whose data is not kept */
+	bool is_deleted;       /* a volume whose data is not kept */
+	uint64_t create_index; /* of the volume; 0: its registration was not stored yet */
 	char namespace[NAME_SIZE], id[NAME_SIZE];
 };
 
@@ -637,19 +638,18 @@ static bool is_described(const struct apply *apply, enum kind kind, const char *
 	return false;
 }
 
-static enum status add_surplus(const struct apply *apply, struct surplus_list *ret, enum kind kind,
-			       bool is_deleted, const char *namespace, const char *id, struct error *err)
+static enum status add_surplus(const struct apply *apply, struct surplus_list *ret, const struct surplus *one,
+			       const char *namespace, const char *id, struct error *err)
 {
 	struct surplus *list;
 
-	if (is_described(apply, kind, namespace, id))
+	if (is_described(apply, one->kind, namespace, id))
 		return STATUS_OK;
 	list = realloc(ret->list, (ret->n + 1) * sizeof(*list));
 	if (!list)
 		return error_no_memory(err, "the surplus");
 	ret->list = list;
-	list[ret->n].kind = kind;
-	list[ret->n].is_deleted = is_deleted;
+	list[ret->n] = *one;
 	(void)str_copy(list[ret->n].namespace, NAME_SIZE, namespace);
 	(void)str_copy(list[ret->n++].id, NAME_SIZE, id);
 	return STATUS_OK;
@@ -666,7 +666,8 @@ static enum status find_jobs(struct apply *apply, const char *namespace, struct 
 			err));
 	for (size_t i = 0; i < answer->n_jobs; i++)
 		if (!answer->jobs[i]->stop)
-			TRY(add_surplus(apply, ret, KIND_JOB, false, namespace, answer->jobs[i]->id, err));
+			TRY(add_surplus(apply, ret, &(struct surplus){.kind = KIND_JOB}, namespace,
+					answer->jobs[i]->id, err));
 	return STATUS_OK;
 }
 
@@ -686,9 +687,14 @@ static enum status find_volumes(struct apply *apply, const char *namespace, stru
 	request.namespace_ = (char *)(uintptr_t) namespace;
 	TRY(pages_fetch(apply->connection, &holdfast__v1__volumes__descriptor, "List", &request.base, 0,
 			&answer, err));
-	for (size_t i = 0; i < answer->n_volumes; i++)
-		TRY(add_surplus(apply, ret, KIND_VOLUME, asks_for_deletion(answer->volumes[i]), namespace,
-				answer->volumes[i]->id, err));
+	for (size_t i = 0; i < answer->n_volumes; i++) {
+		const Holdfast__V1__Volume *volume = answer->volumes[i];
+		const struct surplus one = {.kind = KIND_VOLUME,
+					    .is_deleted = asks_for_deletion(volume),
+					    .create_index = volume->create_index};
+
+		TRY(add_surplus(apply, ret, &one, namespace, volume->id, err));
+	}
 	return STATUS_OK;
 }
 
@@ -709,6 +715,7 @@ static enum status find_surplus(struct apply *apply, struct surplus_list *ret, s
 	return STATUS_OK;
 }
 
+/* The person may take long to answer: the server refuses a volume that has changed since. */
 static enum status remove_one(struct apply *apply, const struct surplus *one, struct error *err)
 {
 	Holdfast__V1__StopJobRequest job = HOLDFAST__V1__STOP_JOB_REQUEST__INIT;
@@ -719,10 +726,16 @@ static enum status remove_one(struct apply *apply, const struct surplus *one, st
 
 	job.id = volume.id = to_delete.id = (char *)(uintptr_t)one->id;
 	job.namespace_ = volume.namespace_ = to_delete.namespace_ = (char *)(uintptr_t)one->namespace;
+	volume.if_create_index = to_delete.if_create_index = one->create_index;
+	to_delete.if_reclaimed = true;
 	(void)str_format(doing, sizeof(doing), "deleting volume %.128s", one->id);
 	if (one->kind == KIND_JOB)
 		return connection_call(apply->connection, &holdfast__v1__jobs__descriptor, "Stop", &job.base,
 				       CALL_TIMEOUT_US, &answer, err);
+	if (one->create_index == 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s was being registered when it was read; repeat the command",
+				 one->id);
 	if (one->is_deleted)
 		return connection_call_long(apply->connection, apply->inv, &holdfast__v1__volumes__descriptor,
 					    "Delete", &to_delete.base, PROVIDER_TIMEOUT_US, doing, &answer,

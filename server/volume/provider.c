@@ -86,14 +86,32 @@ static enum status overlay_secrets(struct volume_parts *parts, struct message_te
 	return volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets, err);
 }
 
+/* Is the volume still as the caller has read it? */
+static enum status check_asked(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
+			       const Holdfast__V1__DeleteVolumeRequest *request, struct error *err)
+{
+	bool is_kept = !detail->plain || detail->plain->reclaim != HOLDFAST__V1__RECLAIM__RECLAIM_DELETE;
+
+	TRY(volume_check_same(volume, request->if_create_index, err));
+	if (!request->if_reclaimed || !is_kept)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"volume %s has changed since it was read: its data is kept (reclaim). Next: holdfast "
+		"volume status %s%s%s",
+		volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
+}
+
 static enum status check_deletable(struct server *server, const struct rpc_call *call,
 				   struct volume_entry *entry, const Holdfast__V1__VolumeDetail *detail,
-				   struct error *err)
+				   const Holdfast__V1__DeleteVolumeRequest *request, struct error *err)
 {
 	const struct volume *volume = &entry->volume;
 	char name[VOLUME_PROVIDER_NAME_SIZE];
-	enum status status = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
+	enum status status = check_asked(volume, detail, request, err);
 
+	if (status == STATUS_OK)
+		status = check_csi(volume, "delete", "forget it with holdfast volume deregister", err);
 	if (status == STATUS_OK)
 		status = volume_check_registered(volume, err);
 	/* before the provider is asked; a volume in phase deleting cannot be claimed */
@@ -144,7 +162,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 
 	TRY(volume_store_find(server, namespace, request->id, &entry, err));
 	TRY(volume_store_load(server, entry, &parts, err));
-	TRY(check_deletable(server, call, entry, parts.detail, err));
+	TRY(check_deletable(server, call, entry, parts.detail, request, err));
 	TRY(overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	TRY(provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err));
 	return store_and_work(server, call, &parts, DELETE, on_deleting, err);

@@ -129,6 +129,16 @@ enum status volume_store_check_usable(struct server *server, const struct volume
 			 NAMESPACE_OPTION(volume->namespace));
 }
 
+enum status volume_check_same(const struct volume *volume, uint64_t create_index, struct error *err)
+{
+	if (create_index == 0 || create_index == volume->create_index)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "volume %s has changed since it was read: it was registered again. Next: holdfast "
+			 "volume status %s%s%s",
+			 volume->id, volume->id, NAMESPACE_OPTION(volume->namespace));
+}
+
 enum status volume_check_registered(const struct volume *volume, struct error *err)
 {
 	if (!volume_is_placeholder(volume))

@@ -36,6 +36,10 @@ bool volume_is_creating(struct server *server, const struct volume *volume);
  * created or deleted there. For admission. */
 enum status volume_store_check_usable(struct server *server, const struct volume *volume, struct error *err);
 
+/** Is it the volume that the caller has read? STATUS_FAILED_PRECONDITION if its create_index differs from
+ * @create_index (0: any). */
+enum status volume_check_same(const struct volume *volume, uint64_t create_index, struct error *err);
+
 /** May its provider be asked to change, copy or delete it? STATUS_FAILED_PRECONDITION for a placeholder. */
 enum status volume_check_registered(const struct volume *volume, struct error *err);
 

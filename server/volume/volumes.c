@@ -127,6 +127,7 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	struct volume_entry *entry;
 
 	TRY(volume_store_find(server, namespace, request->id, &entry, err));
+	TRY(volume_check_same(&entry->volume, request->if_create_index, err));
 	TRY(volume_check_unused(server, entry, err));
 	TRY(epoch_check(server, &entry->volume, err)); /* no node that a restored server forgot uses it */
 	TRY(volume_work_check_idle(server, &entry->volume, err));

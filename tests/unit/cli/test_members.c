@@ -427,17 +427,31 @@ TEST_FIXTURE(prune_deletes_data_only_if_the_volume_asks_for_it, setup, teardown)
 	will_answer(1, "Jobs.List", "{}");
 	will_answer(2, "Volumes.List",
 		    "{\"volumes\": [{\"id\": \"db[0]\"}, {\"id\": \"old\", \"type\": \"CSI\", \"reclaim\": "
-		    "\"RECLAIM_DELETE\"}, {\"id\": \"tmp\", \"type\": \"NATIVE\", \"reclaim\": "
-		    "\"RECLAIM_DELETE\"}, "
-		    "{\"id\": \"db[1]\", \"type\": \"CSI\"}]}");
+		    "\"RECLAIM_DELETE\", \"createIndex\": 7}, {\"id\": \"tmp\", \"type\": \"NATIVE\", "
+		    "\"reclaim\": \"RECLAIM_DELETE\", \"createIndex\": 8}, "
+		    "{\"id\": \"db[1]\", \"type\": \"CSI\", \"createIndex\": 9}]}");
 	will_answer(3, "Volumes.Delete", "{}");
 	expect_ok(with_folder("apply --prune --yes"));
 	assert_string_equal(ending.output, "volume default/db[0]: registered\nvolume default/old: deleted\n"
 					   "volume default/tmp: deregistered\n"
 					   "volume default/db[1]: deregistered\n");
-	expect_request("Volumes.Delete {\"id\":\"old\",\"namespace\":\"default\"}\n");
+	expect_request("Volumes.Delete {\"id\":\"old\",\"if_create_index\":\"7\",\"if_reclaimed\":true,"
+		       "\"namespace\":\"default\"}\n");
+	expect_request("Volumes.Deregister {\"id\":\"tmp\",\"if_create_index\":\"8\","
+		       "\"namespace\":\"default\"}\n");
 	assert_string_equal(fake.calls,
 			    "Volumes.Register(db[0]) Volumes.Deregister(tmp) Volumes.Deregister(db[1]) ");
+}
+
+TEST_FIXTURE(prune_removes_no_volume_that_it_could_not_tell_from_a_later_one, setup, teardown)
+{
+	write_file("db.volume.hcl", "id = \"db\"\ntype = \"native\"\nmembers = 1\n");
+	will_refuse(0, "Volumes.Get", STATUS_NOT_FOUND);
+	will_answer(1, "Jobs.List", "{}");
+	will_answer(2, "Volumes.List", "{\"volumes\": [{\"id\": \"new\", \"type\": \"CSI\"}]}");
+	expect_failure(with_folder("apply --prune --yes"), STATUS_FAILED_PRECONDITION,
+		       "1 of the objects failed");
+	assert_string_equal(fake.calls, "Volumes.Register(db[0]) ");
 }
 
 /* What could not be read is described, and not to be deleted. */

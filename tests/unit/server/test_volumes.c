@@ -488,6 +488,37 @@ PROVIDER_TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked)
 	refuses(f, "Delete", ID, STATUS_NOT_FOUND, "no volume db");
 }
 
+/* An "apply --prune" has read db, and asks a person. */
+PROVIDER_TEST(a_volume_that_has_changed_since_it_was_read_is_neither_deleted_nor_deregistered)
+{
+	char delete_read[128], deregister_read[128];
+	uint64_t index;
+
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"reclaim\":\"RECLAIM_DELETE\"}}", NULL);
+	index = db(f)->volume.create_index;
+	assert_true(index > 0);
+	(void)str_format(delete_read, sizeof(delete_read),
+			 "{\"id\":\"db\",\"ifCreateIndex\":%" PRIu64 ",\"ifReclaimed\":true}", index);
+	(void)str_format(deregister_read, sizeof(deregister_read),
+			 "{\"id\":\"db\",\"ifCreateIndex\":%" PRIu64 "}", index);
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"reclaim\":\"RECLAIM_KEEP\"}}", NULL);
+	assert_int_equal(db(f)->volume.create_index, index);
+	refuses(f, "Delete", delete_read, STATUS_FAILED_PRECONDITION, "volume db has changed since");
+	must(f, "Register", DB, NULL);
+	refuses(f, "Delete", delete_read, STATUS_FAILED_PRECONDITION, "its data is kept (reclaim)");
+	must(f, "Deregister", deregister_read, NULL);
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"reclaim\":\"RECLAIM_DELETE\"}}", NULL);
+	refuses(f, "Delete", delete_read, STATUS_FAILED_PRECONDITION, "it was registered again");
+	refuses(f, "Deregister", deregister_read, STATUS_FAILED_PRECONDITION, "it was registered again");
+	assert_int_equal(provider.calls[CALL_DELETE], 0);
+	provider_crash(f); /* the index is the store's */
+	index = db(f)->volume.create_index;
+	(void)str_format(delete_read, sizeof(delete_read),
+			 "{\"id\":\"db\",\"ifCreateIndex\":%" PRIu64 ",\"ifReclaimed\":true}", index);
+	must(f, "Delete", delete_read, NULL);
+	assert_null(db(f));
+}
+
 PROVIDER_TEST(a_volume_being_deleted_cannot_be_claimed)
 {
 	struct pending pending;
