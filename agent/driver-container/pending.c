@@ -25,6 +25,7 @@ struct head {
 	struct order order;
 	char id[CONTAINER_ID_SIZE];
 	int64_t compared_ms; /* when the run began that was compared; 0: it was not */
+	uint64_t is_ended;   /* by DestroyTask */
 };
 
 enum status pending_put(const char *state_dir, const char *name, const char *id, const struct taken *taken,
@@ -56,14 +57,46 @@ void pending_remove(const char *state_dir, const char *name)
 		(void)unlink(path);
 }
 
+/* Returns a descriptor or a negative errno. */
+static int open_file(const char *state_dir, const char *name, int flags)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	if (str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) < 0)
+		return -ENAMETOOLONG;
+	fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -errno : fd;
+}
+
+enum status pending_end(const char *state_dir, const char *name, struct error *err)
+{
+	const uint64_t is_ended = 1;
+	cleanup_close int fd = open_file(state_dir, name, O_WRONLY);
+	int r = fd < 0 ? fd : 0;
+
+	if (r == -ENOENT)
+		return STATUS_OK;
+	if (r == 0 && (pwrite(fd, &is_ended, sizeof(is_ended), offsetof(struct head, is_ended)) < 0 ||
+		       fdatasync(fd) < 0))
+		r = -errno;
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s/pending/%s", state_dir, name)
+		     : STATUS_OK;
+}
+
+bool pending_may_start(const char *state_dir, const char *name)
+{
+	cleanup_close int fd = open_file(state_dir, name, O_RDONLY);
+	struct head head;
+
+	return fd >= 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) && head.is_ended == 0;
+}
+
 /* The body goes last: half of this is no comparison. */
 void pending_settle(const char *state_dir, const char *name, int64_t started_ms)
 {
-	cleanup_close int fd = -EBADF;
-	char path[PATH_MAX];
+	cleanup_close int fd = open_file(state_dir, name, O_WRONLY);
 
-	if (str_format(path, sizeof(path), "%s/pending/%s", state_dir, name) >= 0)
-		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0 && pwrite(fd, &started_ms, sizeof(started_ms), offsetof(struct head, compared_ms)) ==
 			       sizeof(started_ms))
 		(void)!ftruncate(fd, sizeof(struct head));

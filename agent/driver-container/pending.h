@@ -2,7 +2,10 @@
 #pragma once
 /* The orders that started containers, a file each in the driver's state folder until the container is gone.
  * The next run of the driver knows the containers by their ids, also if the engine has forgotten them. One
- * that was not compared yet it compares, whether the agent shows the order again or not. */
+ * that was not compared yet it compares, whether the agent shows the order again or not.
+ *
+ * An order that is done starts its container again only by this file, which DestroyTask marks: the list of
+ * orders may forget the end of a task whose container it could not remove. */
 
 #include "order_check.h"
 
@@ -12,6 +15,14 @@
 enum status pending_put(const char *state_dir, const char *name, const char *id, const struct taken *taken,
 			struct error *err);
 void pending_remove(const char *state_dir, const char *name);
+
+/** Marks the file of a container whose task ends, durably and in its place, which needs no room on the disk.
+ * Does nothing for a container without a file. */
+enum status pending_end(const char *state_dir, const char *name, struct error *err);
+
+/** May the container be started by its order, which is done? Not if it has no file: then it was not started
+ * before. */
+bool pending_may_start(const char *state_dir, const char *name);
 
 /** Notes that the comparison of the container is over. If that fails, the next run of the driver compares it.
  * @started_ms when the run began that was compared; 0: it ended before */

@@ -655,9 +655,11 @@ static enum status check_still(const struct op *op, const char **ret_reason, str
 				 "out; ask the server for another one",
 				 op->task, op->alloc);
 	*ret_reason = "ended";
-	if (nonces_has_ended(op->driver->nonces, &op->taken.order))
+	if (nonces_has_ended(op->driver->nonces, &op->taken.order) ||
+	    (op->taken.use == NONCE_DONE && !pending_may_start(op->driver->settings->state_dir, op->name)))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "task '%s' of allocation %s was ended by DestroyTask and is not started",
+				 "task '%s' of allocation %s was ended by DestroyTask or refused, and is not "
+				 "started; repeat DestroyTask until the container is gone",
 				 op->task, op->alloc);
 	return op->taken.order.kind == ORDER_START ? check_mounts(op, ret_reason, err) : STATUS_OK;
 }
@@ -708,7 +710,7 @@ static void on_started(enum status status, const struct error *err, const json_t
 }
 
 /* The order is done for before the container runs: should that be lost, it makes no second one. It is pending
- * until the container is compared. */
+ * until the container is compared. The file comes first: without it, an order that is done starts nothing. */
 static void ask_start(struct op *op)
 {
 	const char *reason;
@@ -723,9 +725,9 @@ static void ask_start(struct op *op)
 		refuse_made(op);
 		return;
 	}
-	if (nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK ||
-	    pending_put(op->driver->settings->state_dir, op->name, op->container_id, &op->taken, &err) !=
-		    STATUS_OK) {
+	if (pending_put(op->driver->settings->state_dir, op->name, op->container_id, &op->taken, &err) !=
+		    STATUS_OK ||
+	    nonces_finish(op->driver->nonces, op->taken.order.nonce, &err) != STATUS_OK) {
 		op_fail(op, &err);
 		return;
 	}
@@ -1830,6 +1832,16 @@ static void on_destroyed(struct op *op, const struct error *err)
 					    : &holdfast__driver__v1__destroy_network_response__descriptor);
 }
 
+/* The end is in the list of orders, too, until that forgets it. */
+static void mark_ended(const struct op *op)
+{
+	struct error err;
+
+	if (pending_end(op->driver->settings->state_dir, op->name, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = op->alloc, .op = "destroy", .err = &err},
+			"the end of task '%s' is not in its own file", op->task);
+}
+
 /* Its order is done for before anything is taken away: it makes no second one. */
 static void destroy_seen(struct op *op, struct container *container)
 {
@@ -1837,13 +1849,16 @@ static void destroy_seen(struct op *op, struct container *container)
 	enum status status = STATUS_OK;
 	struct error err;
 
-	if (container && !op->force && runs(container))
+	if (container && !op->force && runs(container)) {
 		status = error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				   "task '%s' of allocation %s runs; StopTask comes first, or force",
 				   op->task, op->alloc);
-	else
+	} else {
+		if (container)
+			mark_ended(op);
 		status = nonces_finish_task(op->driver->nonces, op->alloc, op->task, clock_realtime_ms(),
 					    &err);
+	}
 	if (status == STATUS_OK && container)
 		health_forget(op->driver, container->id);
 	if (status == STATUS_OK && container && hex_decode(nonce, sizeof(nonce), container->nonce) == 0)

@@ -6,6 +6,7 @@
 #include "driver.h"
 #include "failing_folder.h"
 #include "folder.h"
+#include "pending.h"
 #include "publish.h"
 #include "readback_process.h"
 #include "unit.h"
@@ -63,6 +64,7 @@ static struct {
 	engine_done_fn *held_done; /* of the last one */
 	void *held_userdata;
 	bool has_no_image;
+	bool is_disk_broken;  /* no file is written in its place */
 	bool has_no_program;  /* for plugins, on this machine */
 	bool runs_as_ordered; /* as the kernel shows it; otherwise its mounts are the test's own */
 	const char *started;  /* NULL: at the begin of the year */
@@ -224,6 +226,15 @@ WRAPPED(enum readback_verdict, readback_process, struct readback *readback,
 	const struct readback_process *process, struct readback_fault *ret)
 {
 	return model.runs_as_ordered ? READBACK_SAME : __real_readback_process(readback, process, ret);
+}
+
+ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t at);
+WRAPPED(ssize_t, pwrite, int fd, const void *bytes, size_t n, off_t at)
+{
+	if (!model.is_disk_broken)
+		return __real_pwrite(fd, bytes, n, at);
+	errno = EIO;
+	return -1;
 }
 
 static void begin_process(void)
@@ -1144,6 +1155,147 @@ CASE(a_start_that_is_answered_is_not_followed)
 {
 	start_well(f);
 	expect_settled(f);
+}
+
+/* --- a destroyed task whose container stays, and whose end the list of orders has forgotten --- */
+
+/* Orders that expire no later than this one count as used, as after many ends or in a full list. */
+static void forget_orders(struct fixture *f)
+{
+	char path[FOLDER_SIZE + 16], text[128];
+
+	(void)snprintf(path, sizeof(path), "%s/orders", f->folder);
+	(void)snprintf(text, sizeof(text), BOOT "\nforgotten - - %" PRIu64 "\n", f->order.not_after_ms);
+	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
+	nonces_free(f->driver.nonces);
+	assert_ok(nonces_open(path, BOOT, &f->driver.nonces, NULL));
+}
+
+static void expect_ended(struct fixture *f, bool is_restart)
+{
+	order_task(f, is_restart);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_null(strstr(model.asked, "/start"));
+	expect_trail(f, "reason=ended");
+}
+
+/* The process ends later. */
+static void fail_kill(struct fixture *f)
+{
+	model.ignores_kill = true;
+	destroy(f, true);
+	expect_kept(STATUS_DEADLINE_EXCEEDED, "has not ended after its kill");
+	end_process();
+	model.status = NULL;
+}
+
+static void fail_removal(struct fixture *f)
+{
+	model.is_removal_refused = true;
+	destroy(f, true);
+	assert_int_equal(answer.status, STATUS_INTERNAL);
+	assert_contains(model.asked, "DELETE /containers/" ID);
+	model.is_removal_refused = false;
+}
+
+/* The engine has made the container, and has not started it. */
+static void start_never(struct fixture *f)
+{
+	start_late(f);
+	model.has_run = model.is_start_late = false;
+	model.status = "created";
+}
+
+CASE(a_destroyed_task_whose_end_is_forgotten_is_not_restarted)
+{
+	start_running(f);
+	fail_kill(f);
+	forget_orders(f);
+	expect_ended(f, true);
+	begin_next_run(f);
+	expect_ended(f, true);
+	assert_non_null(model.body);
+}
+
+CASE(a_late_start_that_ends_leaves_the_end_of_its_task)
+{
+	start_late(f);
+	begin_running();
+	fail_kill(f);
+	await_rest(f);
+	assert_int_equal(f->driver.n_operations, 0);
+	forget_orders(f);
+	expect_ended(f, true);
+}
+
+CASE(a_destroyed_task_whose_start_failed_is_not_started_when_its_end_is_forgotten)
+{
+	start_never(f);
+	fail_removal(f);
+	begin_next_run(f);
+	forget_orders(f);
+	model.done = NULL;
+	expect_ended(f, false);
+}
+
+CASE(a_destroyed_task_that_was_only_made_is_not_started_when_its_end_is_forgotten)
+{
+	ask_task(f, false);
+	while (!model.body)
+		answer_last();
+	begin_next_run(f);
+	fail_removal(f);
+	assert_int_equal(count_pending(f), 0);
+	forget_orders(f);
+	expect_ended(f, false);
+}
+
+CASE(an_end_of_a_task_without_a_container_leaves_no_file)
+{
+	destroy(f, true);
+	assert_ok(pending_end(f->folder, "holdfast-" ALLOC "-web", NULL));
+	assert_int_equal(count_pending(f), 0);
+}
+
+CASE(a_task_is_destroyed_also_if_its_file_cannot_be_written)
+{
+	start_never(f);
+	begin_next_run(f);
+	model.done = NULL;
+	model.is_disk_broken = true;
+	fail_removal(f);
+	expect_ended(f, false); /* by the list of orders */
+}
+
+/* When its container is gone, and its end forgotten. */
+CASE(a_destroyed_task_is_started_by_a_later_order_and_restarted)
+{
+	start_running(f);
+	fail_kill(f);
+	destroy(f, true);
+	assert_int_equal(answer.status, STATUS_OK);
+	assert_int_equal(count_pending(f), 0);
+	forget_orders(f);
+	f->order.nonce[0]++;
+	f->order.not_after_ms++;
+	assert_ok(order_sign(&f->order, seed, NULL));
+	model.has_run = false;
+	start_well(f);
+	order_task(f, true);
+	assert_contains(model.asked, "POST " NAME "/start");
+}
+
+CASE(a_start_whose_file_cannot_be_written_is_repeated_by_its_order)
+{
+	char path[FOLDER_SIZE + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/pending", f->folder);
+	assert_int_equal(file_write_atomic(path, 0600, "", 0), 0);
+	order_task(f, false);
+	assert_int_not_equal(answer.status, STATUS_OK);
+	assert_null(strstr(model.asked, "/start"));
+	assert_int_equal(unlink(path), 0);
+	start_well(f);
 }
 
 /* 256 of systemd's 1024 descriptors; all tasks of a node by the limit of the unit. */
