@@ -104,6 +104,16 @@ void tls_cert_key_id(X509 *cert, char ret[static RPC_KEY_ID_SIZE])
 	put_key_id(X509_get0_subject_key_id(cert), ret);
 }
 
+static bool is_named_by_key(const X509 *cert)
+{
+	const ASN1_OCTET_STRING *id = X509_get0_subject_key_id((X509 *)(uintptr_t)cert); /* only read */
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned int n = 0;
+
+	return id && X509_pubkey_digest(cert, EVP_sha1(), digest, &n) == 1 &&
+	       ASN1_STRING_length(id) == (int)n && memcmp(ASN1_STRING_get0_data(id), digest, n) == 0;
+}
+
 void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret)
 {
 	X509 *cert = SSL_get0_peer_certificate(ssl);
@@ -111,9 +121,12 @@ void tls_session_peer_issue(const SSL *ssl, struct rpc_peer *ret)
 
 	if (!cert || SSL_get_verify_result(ssl) != X509_V_OK)
 		return;
-	/* of the key that did sign it: a certificate need not name its issuer */
-	if (sk_X509_num(chain) > 1)
+	/* of the key that did sign it: a certificate need not name its issuer, and a CA below a trusted one
+	 * may call its key by the identifier of another one */
+	if (sk_X509_num(chain) > 1 && (sk_X509_num(chain) == 2 || is_named_by_key(sk_X509_value(chain, 1))))
 		tls_cert_key_id(sk_X509_value(chain, 1), ret->issuer);
+	else if (sk_X509_num(chain) > 1)
+		tls_cert_key_id(sk_X509_value(chain, sk_X509_num(chain) - 1), ret->issuer);
 	else
 		tls_cert_issuer(cert, ret->issuer);
 	ret->issued_ms = tls_cert_issued_ms(cert);

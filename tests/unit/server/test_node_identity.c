@@ -24,6 +24,8 @@
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #define OPERATOR "holdfast://c1/operator/ann"
@@ -927,7 +929,7 @@ CASE(a_node_with_a_certificate_of_the_old_ca_holds_the_servers_back)
 	key_id_of(f, new_id);
 	f->server->certificate->due_ms = 1; /* also when it is due */
 	f->server->certificate->is_made_invalid = true;
-	run_for(f->event, 12000);	    /* two looks */
+	run_for(f->event, 12000); /* two looks */
 	assert_string_not_equal(f->server->own.issuer, new_id);
 	assert_true(certificate_ca_warning(f->server, warning));
 	assert_non_null(strstr(warning, "1 nodes and this server have certificates of an old CA"));
@@ -1451,6 +1453,142 @@ static enum status use_secret(struct fixture *f, const char *node, const char *s
 	free(csr);
 	pki_key_free(key);
 	return status;
+}
+
+/* --- a CA of the thief's own, below the leaked key --- */
+
+static void add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
+{
+	X509_EXTENSION *one;
+	X509V3_CTX ctx;
+
+	X509V3_set_ctx(&ctx, issuer, cert, NULL, NULL, 0);
+	one = NON_NULL(X509V3_EXT_conf_nid(NULL, &ctx, nid, value));
+	assert_int_equal(X509_add_ext(cert, one, -1), 1);
+	X509_EXTENSION_free(one);
+}
+
+static X509 *begin_cert(const X509_NAME *subject, const X509_NAME *issuer, EVP_PKEY *key, long serial)
+{
+	X509 *cert = NON_NULL(X509_new());
+
+	assert_int_equal(X509_set_version(cert, X509_VERSION_3), 1);
+	assert_int_equal(ASN1_INTEGER_set(X509_get_serialNumber(cert), serial), 1);
+	assert_int_equal(X509_set_subject_name(cert, subject), 1);
+	assert_int_equal(X509_set_issuer_name(cert, issuer), 1);
+	assert_int_equal(X509_set_pubkey(cert, key), 1);
+	assert_non_null(X509_gmtime_adj(X509_getm_notBefore(cert), -400));
+	assert_non_null(X509_gmtime_adj(X509_getm_notAfter(cert), 80000));
+	return cert;
+}
+
+/* It is self-issued, which a path length of 0 allows. @key_id what it calls its key. */
+static X509 *begin_own_ca(X509 *ca, EVP_PKEY *ca_key, EVP_PKEY *own_key, const char *key_id)
+{
+	X509 *own = begin_cert(X509_get_subject_name(ca), X509_get_subject_name(ca), own_key, 4711);
+
+	add_extension(own, ca, NID_basic_constraints, "critical,CA:TRUE");
+	add_extension(own, ca, NID_key_usage, "critical,keyCertSign");
+	add_extension(own, ca, NID_subject_key_identifier, key_id);
+	add_extension(own, ca, NID_authority_key_identifier, "keyid");
+	assert_true(X509_sign(own, ca_key, EVP_sha256()) > 0);
+	return own;
+}
+
+/* By its serial number it is of @own, not of a CA that is trusted. */
+static X509 *issue_below(X509 *own, EVP_PKEY *own_key, EVP_PKEY *key)
+{
+	X509_NAME *name = NON_NULL(X509_NAME_new());
+	X509 *leaf;
+
+	assert_int_equal(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"thief",
+						    -1, -1, 0),
+			 1);
+	leaf = begin_cert(name, X509_get_subject_name(own), key, 4712);
+	X509_NAME_free(name);
+	add_extension(leaf, own, NID_basic_constraints, "critical,CA:FALSE");
+	add_extension(leaf, own, NID_ext_key_usage, "clientAuth");
+	add_extension(leaf, own, NID_subject_alt_name, "URI:" OPERATOR);
+	add_extension(leaf, own, NID_authority_key_identifier, "keyid:always,issuer:always");
+	assert_true(X509_sign(leaf, own_key, EVP_sha256()) > 0);
+	return leaf;
+}
+
+static FILE *open_in(struct fixture *f, const char *name, const char *mode, char path[static PATH_MAX])
+{
+	return NON_NULL(fopen(in(f, name, path), mode));
+}
+
+/* The thief has the key in tls/ca.key. */
+static void connect_below(struct caller_client *thief, struct fixture *f, const char *key_id)
+{
+	char ca_path[PATH_MAX], cert_path[PATH_MAX], key_path[PATH_MAX];
+	const struct rpc_tls_files files = {.ca = ca_path, .cert = cert_path, .key = key_path};
+	EVP_PKEY *own_key = NON_NULL(EVP_EC_gen("P-256")), *key = NON_NULL(EVP_EC_gen("P-256"));
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = f->port};
+	FILE *file = open_in(f, "tls/ca.key", "re", key_path);
+	EVP_PKEY *ca_key = NON_NULL(PEM_read_PrivateKey(file, NULL, NULL, NULL));
+	X509 *ca, *own, *leaf;
+
+	(void)fclose(file);
+	file = open_in(f, "tls/ca.pem", "re", ca_path);
+	ca = NON_NULL(PEM_read_X509(file, NULL, NULL, NULL));
+	(void)fclose(file);
+	own = begin_own_ca(ca, ca_key, own_key, key_id);
+	leaf = issue_below(own, own_key, key);
+	file = open_in(f, "tls/thief.pem", "we", cert_path);
+	assert_int_equal(PEM_write_X509(file, leaf), 1);
+	assert_int_equal(PEM_write_X509(file, own), 1);
+	assert_int_equal(fclose(file), 0);
+	file = open_in(f, "tls/thief.key", "we", key_path);
+	assert_int_equal(fchmod(fileno(file), 0600), 0);
+	assert_int_equal(PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
+	assert_int_equal(fclose(file), 0);
+	X509_free(leaf);
+	X509_free(own);
+	X509_free(ca);
+	EVP_PKEY_free(ca_key);
+	EVP_PKEY_free(own_key);
+	EVP_PKEY_free(key);
+	*thief = (struct caller_client){.event = f->event};
+	assert_int_equal(rpc_tls_new(&files, &thief->tls, NULL), STATUS_OK);
+	endpoint.tls = thief->tls;
+	assert_int_equal(rpc_client_new(f->event, &endpoint, &thief->client, NULL), STATUS_OK);
+}
+
+/* It calls its key by the identifier of the new CA's. */
+CASE(a_ca_below_the_leaked_key_ends_with_the_change_whatever_it_calls_its_key)
+{
+	static const struct rpc_stream_events events = {.on_message = on_message, .on_closed = on_closed};
+	Holdfast__V1__WatchRequest watch = HOLDFAST__V1__WATCH_REQUEST__INIT;
+	char holders[512], id[RPC_KEY_ID_SIZE], secret[128];
+	cleanup_free char *token = management(f);
+	cleanup(caller_release) struct caller_client thief;
+	struct rpc_stream *stream = NULL;
+	bool is_closed = false;
+	struct error err;
+
+	register_n9(f); /* and it does not renew */
+	assert_int_equal(BEGIN(f, token, "{}", holders, id), STATUS_OK);
+	connect_below(&thief, f, id);
+	assert_ok(rpc_stream_open(thief.client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+				  &events, &is_closed, &stream, NULL));
+	assert_int_equal(rpc_stream_send(stream, &watch.base, NULL), STATUS_OK);
+	run_idle(f->event);
+	assert_false(is_closed);
+	make_secret(&thief, "later", secret);
+	assert_int_equal(enrollments_ending(f->server), 1);
+	assert_int_equal(change_ca(f, token, "Operator.GetCa", "{}", holders, NULL, NULL), STATUS_OK);
+	assert_contains(holders, "operator/ann");
+	assert_int_equal(BEGIN(f, token, "{\"finish\": true, \"now\": true}", holders, id), STATUS_OK);
+	run_for(f->event, 20000);
+	assert_true(is_closed);
+	assert_error(caller_call(&thief, "Operator.CreateToken",
+				 "{\"token\": {\"name\": \"thief\", \"type\": \"MANAGEMENT\"}}", NULL, &err),
+		     STATUS_UNAUTHENTICATED, err, "former CA");
+	restart(f);
+	open_authority(f);
+	assert_error(use_secret(f, "later", secret, &err), STATUS_PERMISSION_DENIED, err, "finished");
 }
 
 static void replace_ticket_key(struct fixture *f)
