@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "model/message.h"
 #include "model/node_loss.h"
+#include "model/plain_options.h"
 #include "model/volume_detail.h"
 #include "state/keys.h"
 #include "state/objects.h"
@@ -32,25 +33,22 @@ static bool has_mount_options(const Holdfast__V1__MountOptions *options)
 	return options && (options->fs_type[0] != '\0' || options->n_mount_flags > 0);
 }
 
-/* A flag with a value may name a server, as ip= of cifs, "endpoint-url URL" of an object store or "key:value"
- * of a third program. The plugin gives it to the program that mounts, together with the volume's secrets. A
- * caller who may only submit work must not choose that server: plain names pass. No answer shows a flag. */
-static enum status check_secrets(struct state *state, const struct alloc *alloc,
-				 const struct volume_request *request,
-				 const Holdfast__V1__MountOptions *options, struct error *err)
+/* A caller who may only submit work gives plain options. No answer shows a flag. */
+static enum status check_plain(const struct volume_request *request,
+			       const Holdfast__V1__MountOptions *options, struct error *err)
 {
-	const Holdfast__V1__VolumeSecrets *secrets = NULL;
-	char key[OBJECT_KEY_SIZE];
-
-	if (str_join(key, sizeof(key), PREFIX_VOLUME_SECRETS, alloc->namespace, "/", request->source) >= 0)
-		secrets = records_get(&state->records, key);
-	for (size_t i = 0; secrets && secrets->n_secrets > 0 && i < options->n_mount_flags; i++)
-		if (!str_is_made_of(options->mount_flags[i], "-_,"))
-			return error_set(err, STATUS_PERMISSION_DENIED, 0,
-					 "volume %s: mount_options.mount_flags[%zu]: %s has secrets, and a "
-					 "flag that is more than a name could send them to another server: "
-					 "write it into mount_options of the volume",
-					 request->name, i, request->source);
+#define NEXT "; holdfast-alloc(5) lists them. Next: write it into mount_options of the volume"
+	if (!fs_type_is_plain(options->fs_type))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: mount_options.fs_type: '%s' is not for an allocation to "
+				 "choose" NEXT,
+				 request->name, options->fs_type);
+	for (size_t i = 0; i < options->n_mount_flags; i++)
+		if (!mount_flag_is_plain(options->mount_flags[i]))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "volume %s: mount_options.mount_flags[%zu]: it is not for an "
+					 "allocation to choose" NEXT,
+					 request->name, i);
 	return STATUS_OK;
 }
 
@@ -80,7 +78,7 @@ static enum status check_one(struct state *state, const struct alloc *alloc,
 					 request->name);
 	if (mount_options_check(options, &why) != STATUS_OK)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume %s: %s", request->name, why.msg);
-	return check_secrets(state, alloc, request, options, err);
+	return check_plain(request, options, err);
 }
 
 /* Add the options of one volume; the name is enough to find them by. False when memory is short. */
@@ -212,16 +210,6 @@ static const Holdfast__V1__MountOptions *of_volume(const Holdfast__V1__Allocatio
 	return NULL;
 }
 
-enum status alloc_options_check(struct state *state, const struct alloc *alloc, const char *name,
-				struct error *err)
-{
-	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, alloc->id);
-	const Holdfast__V1__MountOptions *own = options ? of_volume(options, name) : NULL;
-	const struct volume_request *request = alloc_find_volume(alloc, name);
-
-	return own && request ? check_secrets(state, alloc, request, own, err) : STATUS_OK;
-}
-
 /* Returns the one request of the claim's allocation, which becomes @ret_alloc, that names the claim's volume;
  * NULL: no request. */
 static const struct volume_request *request_of(struct state *state, const struct claim *claim,
@@ -237,14 +225,6 @@ static const struct volume_request *request_of(struct state *state, const struct
 	return NULL;
 }
 
-enum status alloc_options_check_claim(struct state *state, const struct claim *claim, struct error *err)
-{
-	const struct alloc *alloc;
-	const struct volume_request *request = request_of(state, claim, &alloc);
-
-	return request ? alloc_options_check(state, alloc, request->name, err) : STATUS_OK;
-}
-
 static const Holdfast__V1__MountOptions *of_claim(struct state *state, const struct claim *claim)
 {
 	const Holdfast__V1__AllocationOptions *options = alloc_options_find(state, claim->allocation_id);
@@ -254,25 +234,32 @@ static const Holdfast__V1__MountOptions *of_claim(struct state *state, const str
 	return request ? of_volume(options, request->name) : NULL;
 }
 
+static void add_flags(struct alloc_mount_options *to, char *const *flags, size_t n)
+{
+	Holdfast__V1__MountOptions *options = &to->options;
+
+	for (size_t i = 0; i < n && options->n_mount_flags < ARRAY_SIZE(to->flags); i++)
+		to->flags[options->n_mount_flags++] = flags[i];
+}
+
 Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct claim *claim,
 					      Holdfast__V1__MountOptions *volume,
-					      Holdfast__V1__MountOptions *storage)
+					      struct alloc_mount_options *storage)
 {
-	const Holdfast__V1__MountOptions *over = of_claim(state, claim);
+	const Holdfast__V1__MountOptions *own = of_claim(state, claim);
+	Holdfast__V1__MountOptions *options = &storage->options;
 
-	if (!over)
+	if (!own || !mount_options_are_plain(own)) /* a store of before may have others */
 		return volume;
-	holdfast__v1__mount_options__init(storage);
-	storage->fs_type = over->fs_type;
-	if (over->fs_type[0] == '\0' && volume)
-		storage->fs_type = volume->fs_type;
-	storage->mount_flags = over->mount_flags;
-	storage->n_mount_flags = over->n_mount_flags;
-	if (over->n_mount_flags == 0 && volume) {
-		storage->mount_flags = volume->mount_flags;
-		storage->n_mount_flags = volume->n_mount_flags;
-	}
-	return storage;
+	holdfast__v1__mount_options__init(options);
+	options->mount_flags = storage->flags;
+	options->fs_type = own->fs_type;
+	if (own->fs_type[0] == '\0' && volume)
+		options->fs_type = volume->fs_type;
+	if (volume)
+		add_flags(storage, volume->mount_flags, volume->n_mount_flags);
+	add_flags(storage, own->mount_flags, own->n_mount_flags);
+	return options;
 }
 
 /* @to has no options of its own. */

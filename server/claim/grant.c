@@ -151,10 +151,10 @@ static void fail(struct rpc_call *call, enum status status, const char *text)
 	rpc_call_fail(call, &err);
 }
 
-/* Overrides the volume's mount options by those of the allocation. */
+/* Adds the allocation's mount options to the volume's. */
 static bool overlay_options(struct server *server, const struct claim *claim, Holdfast__V1__Volume *to)
 {
-	Holdfast__V1__MountOptions storage;
+	struct alloc_mount_options storage;
 	Holdfast__V1__MountOptions *options =
 		alloc_options_for(&server->state, claim, to->mount_options, &storage);
 	Holdfast__V1__MountOptions *copy;
@@ -263,7 +263,6 @@ static void answer(struct server *server, struct rpc_call *call,
 	if (!is_grantable(entry))
 		refuse_released(call);
 	else if (grant_check_past(server, entry->volume, &entry->claim, &err) != STATUS_OK ||
-		 alloc_options_check_claim(&server->state, &entry->claim, &err) != STATUS_OK ||
 		 sign(server, entry, &ticket, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);
 	else
@@ -419,7 +418,6 @@ static enum status call_attach(struct server *server, struct claim_entry *entry,
 			"plugin %s: how the provider calls node %s is not known; it is as soon as the "
 			"node reports the plugin again: holdfast plugin status %s",
 			entry->claim.plugin_id, entry->claim.node_id, entry->claim.plugin_id);
-	TRY(alloc_options_check_claim(&server->state, &entry->claim, err));
 	return controller_call(server, &call, err);
 }
 
@@ -717,7 +715,6 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return status;
 	/* also a volume that it has already: after a restore it may be another's */
 	TRY(grant_check_past(server, asked.volume, same, err));
-	TRY(alloc_options_check(&server->state, asked.alloc, asked.volume_name, err));
 	if (!same)
 		return grant(server, call, &asked, alloc, err);
 	/* Waits for the first grant, and for etcd to confirm the lead: an old etcd may extend a lease that it

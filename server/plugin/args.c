@@ -112,7 +112,7 @@ const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const st
 }
 
 static void add_stored(struct state *state, const struct claim *claim,
-		       Holdfast__V1__ControllerAttachRequest *attach, Holdfast__V1__MountOptions *storage)
+		       Holdfast__V1__ControllerAttachRequest *attach, struct alloc_mount_options *storage)
 {
 	const Holdfast__V1__VolumeDetail *detail =
 		plugin_args_detail(state, claim->namespace, claim->volume_id);

@@ -2,6 +2,7 @@
 #pragma once
 /* Arguments of calls to a CSI plugin, from a claim and its volume's stored details. */
 
+#include "alloc/options.h"
 #include "state/state.h"
 
 #include <holdfast/v1/plugin_call.pb-c.h>
@@ -17,7 +18,7 @@ struct plugin_attach_args {
 	Holdfast__V1__PluginCall call;
 	Holdfast__V1__ControllerAttachRequest attach;
 	Holdfast__V1__Capability capability;
-	Holdfast__V1__MountOptions options;
+	struct alloc_mount_options options;
 	char external_id[EXTERNAL_ID_MAX + 1];
 	char external_node_id[EXTERNAL_NODE_ID_MAX + 1];
 };

@@ -8,6 +8,8 @@
 #include "access/foreign.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/message.h"
+#include "model/plain_options.h"
 #include "state/storage_index.h"
 #include "volume/store.h"
 
@@ -204,9 +206,16 @@ static enum status check_reported(struct server *server, const struct rpc_call *
 		     : STATUS_OK;
 }
 
-/* Has @parts the context and profile of the volume that it shares the storage of? A volume without a context
- * may be all that the provider's id names, and another profile trusts the contents more. A node gives no id
- * to a namespace. */
+/* Do both reach the same of their storage? Options that are not plain may name a part of it. */
+static bool options_reach_alike(const Holdfast__V1__MountOptions *a, const Holdfast__V1__MountOptions *b)
+{
+	return (mount_options_are_plain(a) && mount_options_are_plain(b)) ||
+	       (a && b && message_eq(&a->base, &b->base));
+}
+
+/* Has @parts the context, profile and mount options of the volume that it shares the storage of? A volume
+ * without a context may be all that the provider's id names, and another profile trusts the contents more. A
+ * node gives no id to a namespace. */
 static bool is_alike(struct server *server, const struct volume_parts *parts)
 {
 	const struct volume *volume = &parts->volume;
@@ -216,6 +225,7 @@ static bool is_alike(struct server *server, const struct volume_parts *parts)
 
 	return named && !volume_is_placeholder(&named->volume) &&
 	       str_eq(named->volume.profile, volume->profile) &&
+	       options_reach_alike(parts->detail->mount_options, detail ? detail->mount_options : NULL) &&
 	       message_text_maps_eq(VOLUME_MAP(parts->detail->context), parts->detail->n_context,
 				    detail ? VOLUME_MAP(detail->context) : NULL,
 				    detail ? detail->n_context : 0);
@@ -234,10 +244,28 @@ static enum status check_words(struct server *server, const struct rpc_call *cal
 	if (status != STATUS_OK)
 		(void)error_prefix(
 			err,
-			"shares: context and profile are not those of volume %s, which a second name "
-			"of its storage has without this right",
+			"shares: context, profile and mount_options are not those of volume %s, which a "
+			"second name of its storage has without this right",
 			parts->detail->shares);
 	return status;
+}
+
+/* Checks the right to change mount options that may name other storage, or confine the volume to a part. */
+static enum status check_mount_options(struct server *server, const struct rpc_call *call,
+				       const struct volume_entry *entry, const struct volume_parts *parts,
+				       struct error *err)
+{
+	const Holdfast__V1__VolumeDetail *detail = entry ? volume_detail_of(server, &entry->volume) : NULL;
+	enum status status;
+
+	if (options_reach_alike(detail ? detail->mount_options : NULL, parts->detail->mount_options) ||
+	    (parts->detail->shares[0] != '\0' && is_alike(server, parts)))
+		return STATUS_OK;
+	status = access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
+	return status == STATUS_OK
+		       ? status
+		       : error_prefix(err, "mount_options: a file system or flag that "
+					   "holdfast-volume(5) does not list may be another storage");
 }
 
 /* Is it the storage that the volume has already? */
@@ -255,6 +283,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	struct storage_id id;
 	enum status status = STATUS_OK;
 
+	TRY(check_mount_options(server, call, entry, parts, err));
 	storage_identify(volume, parts->detail, &id);
 	if (is_unchanged(entry, &id))
 		return STATUS_OK;

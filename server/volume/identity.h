@@ -24,10 +24,10 @@ struct server;
 enum { STORAGE_NAMES_MAX = 64 };
 
 /** May the volume be stored as @parts? @entry as it is stored now; NULL: it is new.
- * STATUS_PERMISSION_DENIED without the right to adopt; STATUS_ALREADY_EXISTS names the volume that has the
- * storage, if the caller may see that; STATUS_FAILED_PRECONDITION: `shares` names another storage;
- * STATUS_RESOURCE_EXHAUSTED: the storage has STORAGE_NAMES_MAX names. To be called in the turn in which it is
- * stored. */
+ * STATUS_PERMISSION_DENIED without the right to adopt (also for mount options that are not plain);
+ * STATUS_ALREADY_EXISTS names the volume that has the storage, if the caller may see that;
+ * STATUS_FAILED_PRECONDITION: `shares` names another storage; STATUS_RESOURCE_EXHAUSTED: the storage has
+ * STORAGE_NAMES_MAX names. To be called in the turn in which it is stored. */
 enum status identity_check_volume(struct server *server, const struct rpc_call *call,
 				  const struct volume_entry *entry, const struct volume_parts *parts,
 				  struct error *err);

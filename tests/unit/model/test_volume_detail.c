@@ -2,6 +2,7 @@
 #include "json_message.h"
 
 #include "base/strbuf.h"
+#include "model/plain_options.h"
 #include "model/volume_detail.h"
 
 #define CSI_HEAD "{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"nfs\","
@@ -524,4 +525,42 @@ TEST(secrets_of_a_request_take_the_place_of_all_that_are_stored)
 				 cases[i].status);
 		assert_string_equal(stored.secrets->secrets[1]->value, cases[i].value_of_b);
 	}
+}
+
+TEST(plain_plain_options_name_nothing)
+{
+	static const struct {
+		const char *flag;
+		bool is_plain;
+	} cases[] = {
+		{"noatime", true},
+		{"noatime,nodiratime", true},
+		{"vers=4.1", true},
+		{"compress=zstd:3", true},
+		{"dir_mode=0777", true},
+		{"", false},
+		{",noatime", false},
+		{"noatime,", false},
+		{"noatime,upperdir=/x", false},
+		{"noatim", false},
+		{"noatimes", false},
+		{"NOATIME", false},
+		{"data=/etc", false},
+		{"data=a b", false},
+		{"data=\"a\"", false},
+		{"data=a\\", false},
+		{"data=%2f", false},
+		{"prefix", false},
+		{"rw", false},
+		{"suid", false},
+		{"sec=sys", false},
+		{"subvol=a", false},
+		{"--noatime", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_msg(mount_flag_is_plain(cases[i].flag) == cases[i].is_plain, "%s", cases[i].flag);
+	assert_true(fs_type_is_plain("") && fs_type_is_plain("ext4") && fs_type_is_plain("nfs4"));
+	assert_false(fs_type_is_plain("overlay") || fs_type_is_plain("fuse.sh") || fs_type_is_plain("none"));
+	assert_true(mount_options_are_plain(NULL));
 }

@@ -14,7 +14,7 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 
-#define SECRET "hunter3"
+#define FLAG "allocsize=13m"
 #define T(text) ((char *)(uintptr_t)(text))
 
 /* A submission of allocation ALLOC_1 with volume db. */
@@ -45,7 +45,7 @@ static void submission(struct submission *s, const char *fs_type, size_t n_flags
 	s->volume.mount_options = &s->options;
 	s->options.fs_type = T(fs_type);
 	for (size_t i = 0; i < ARRAY_SIZE(s->flags); i++)
-		s->flags[i] = T(SECRET);
+		s->flags[i] = T(FLAG);
 	s->options.mount_flags = s->flags;
 	s->options.n_mount_flags = n_flags;
 }
@@ -65,7 +65,7 @@ static Holdfast__V1__ClaimVolumeResponse *claim_db(struct fixture *f)
 	return response;
 }
 
-TEST_FIXTURE(they_take_the_place_of_the_volumes_field_by_field, setup_db, teardown)
+TEST_FIXTURE(a_type_takes_the_place_of_the_volumes_and_flags_are_added, setup_db, teardown)
 {
 	static const struct {
 		const char *fs_type;
@@ -92,7 +92,7 @@ TEST_FIXTURE(they_take_the_place_of_the_volumes_field_by_field, setup_db, teardo
 		assert_string_equal(response->volume->mount_options->fs_type, cases[i].told);
 		assert_int_equal(response->volume->mount_options->n_mount_flags, cases[i].n_flags);
 		if (cases[i].n_flags > 0)
-			assert_string_equal(response->volume->mount_options->mount_flags[0], SECRET);
+			assert_string_equal(response->volume->mount_options->mount_flags[0], FLAG);
 		assert_int_equal(teardown(state), 0);
 		assert_int_equal(setup_db(state), 0);
 	}
@@ -104,7 +104,7 @@ static void assert_silent(const ProtobufCMessage *message)
 	cleanup_free uint8_t *bytes = malloc(n + 1);
 
 	(void)protobuf_c_message_pack(message, bytes);
-	assert_null(memmem(bytes, n, SECRET, strlen(SECRET)));
+	assert_null(memmem(bytes, n, FLAG, strlen(FLAG)));
 }
 
 #define CASE(name) TEST_ON(name, struct fixture, f, setup_db, teardown)
@@ -150,7 +150,7 @@ CASE(mount_options_are_part_of_the_submission)
 	s.options.n_mount_flags = 2;
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
 	s.options.n_mount_flags = 1;
-	s.flags[0] = T("hunter4");
+	s.flags[0] = T("allocsize=14m");
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
 	s.volume.mount_options = NULL;
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
@@ -199,6 +199,7 @@ static void many_bytes(struct submission *s)
 	static char flag[VOLUME_MOUNT_FLAG_MAX + 1];
 
 	memset(flag, 'x', VOLUME_MOUNT_FLAG_MAX);
+	memcpy(flag, "allocsize=", 10);
 	for (size_t i = 0; i < ARRAY_SIZE(s->flags); i++)
 		s->flags[i] = flag;
 	s->options.n_mount_flags = ALLOC_OPTIONS_BYTES_MAX / VOLUME_MOUNT_FLAG_MAX;
@@ -225,91 +226,96 @@ CASE(invalid_mount_options_are_refused_by_field)
 		cases[i].break_it(&s);
 		assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
 		assert_msg(strstr(err.msg, cases[i].says) && strstr(err.msg, cases[i].also) &&
-				   !strstr(err.msg, SECRET),
+				   !strstr(err.msg, FLAG),
 			   "%s", err.msg);
 	}
 }
 
-/* The volume has a secret, or none. */
-static void put_secrets(struct fixture *f, bool has_one)
+/* mount(8) or another program of the plugin could take these for something else. */
+CASE(an_allocation_gives_only_plain_mount_options)
 {
-	Holdfast__V1__VolumeSecrets__SecretsEntry secret = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
-	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&secret};
-	const Holdfast__V1__VolumeSecrets secrets = V1(volume_secrets, .secrets = entries, .n_secrets = 1);
-	cleanup(change_release) struct change change = CHANGE_INIT;
-
-	secret.key = secret.value = T("key");
-	if (has_one)
-		change_put_record(&change, PREFIX_VOLUME_SECRETS "default/db", &secrets.base);
-	else
-		change_delete_record(&change, PREFIX_VOLUME_SECRETS "default/db");
-	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-}
-
-/* ip= of cifs would have the plugin show them to any server. */
-CASE(a_flag_with_a_value_sends_the_secrets_of_its_volume_nowhere)
-{
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	static const char *const flags[] = {"endpoint-url http://10.6.6.6",
-					    "server:10.6.6.6",
-					    "10.6.6.6",
-					    "ip%3D10.6.6.6",
-					    ("ip\xc2\xa0"
-					     "10.6.6.6"),
-					    "noatime,ip=10.6.6.6"};
+	static const char *const flags[] = {"upperdir=/stage/staging",
+					    "ip=10.6.6.6",
+					    "endpoint-url http://10.6.6.6",
+					    "prefix",
+					    "allow-delete",
+					    "--container-name",
+					    "noatime,ip=10.6.6.6",
+					    "noatime,",
+					    "rw",
+					    "subvol=x",
+					    "allocsize=/x",
+					    "allocsize 1m"};
+	static const char *const types[] = {"overlay", "fuse.sh", "none", "9p", "EXT4"};
 	struct submission s;
 	struct error err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
 		submission(&s, "xfs", 2);
 		s.flags[1] = T(flags[i]);
-		assert_int_equal(run(f, &s, NULL, &err), STATUS_PERMISSION_DENIED);
-		assert_non_null(strstr(err.msg, "mount_flags[1]"));
-		assert_null(strstr(err.msg, "10.6.6.6"));
+		assert_error(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT, err, "mount_flags[1]");
+		assert_null(strstr(err.msg, flags[i]));
 	}
-	/* nor those that it gets later */
-	put_secrets(f, false);
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		submission(&s, types[i], 0);
+		assert_error(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT, err, types[i]);
+	}
+	submission(&s, "nfs4", 2);
+	s.flags[0] = T("vers=4.2,hard");
+	s.flags[1] = T("compress=zstd:3");
+	s.request.dry_run = true;
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
-	put_secrets(f, true);
-	UNTIL(f, f->n1.runs >= 1);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), STATUS_PERMISSION_DENIED);
-	put_secrets(f, false);
-	assert_succeeds(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), err);
-	protobuf_c_message_free_unpacked(&response->base, NULL);
-	put_secrets(f, true);
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_PERMISSION_DENIED);
 }
 
-/* The volume gets secrets while its claim gets to the disk, or while it is attached. */
-static void check_late_secrets(struct fixture *f, bool is_attached)
+static void confine(struct fixture *f)
 {
-	struct asked asked = {0};
+	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	const Holdfast__V1__VolumeDetail detail = V1(volume_detail, .mount_options = &options);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char *flags[] = {T("prefix team-a/")};
+
+	options.mount_flags = flags;
+	options.n_mount_flags = 1;
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+}
+
+CASE(flags_of_an_allocation_are_added_to_those_that_confine_its_volume)
+{
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	const Holdfast__V1__MountOptions *told;
 	struct submission s;
 
+	confine(f);
 	submission(&s, "xfs", 1);
-	s.flags[0] = T("ip=10.6.6.6");
-	put_secrets(f, false);
 	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
-	UNTIL(f, f->n1.runs >= 1);
-	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH, MODEL_HOLD_DONE, 1, 0);
-	fake_node_start_claim(&f->n1, "db", ALLOC_1, asked_take, &asked);
-	UNTIL(f, is_attached ? f->n2.n_held == 1 : f->server->state.n_claims == 1);
-	put_secrets(f, true);
-	if (is_attached)
-		fake_node_answer(&f->n2);
-	UNTIL(f, asked.answers == 1);
-	assert_int_equal(asked.status, STATUS_PERMISSION_DENIED);
-	assert_int_equal(f->plugin.calls[HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH], is_attached ? 1 : 0);
+	response = claim_db(f);
+	told = response->volume->mount_options;
+	assert_int_equal(told->n_mount_flags, 2);
+	assert_string_equal(told->mount_flags[0], "prefix team-a/");
+	assert_string_equal(told->mount_flags[1], FLAG);
+	assert_string_equal(f->plugin.last_fs_type, "xfs");
 }
 
-CASE(a_flag_goes_to_no_node_with_secrets_that_the_volume_got_since_it_asked)
+/* A store of before the check. */
+CASE(stored_options_of_an_allocation_that_are_not_plain_do_nothing)
 {
-	check_late_secrets(f, true);
-}
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct submission s;
+	Holdfast__V1__VolumeRequest *volumes[1];
+	const Holdfast__V1__AllocationOptions options =
+		V1(allocation_options, .volumes = volumes, .n_volumes = 1);
 
-CASE(a_flag_goes_to_no_controller_with_secrets_that_the_volume_got_since)
-{
-	check_late_secrets(f, false);
+	submission(&s, "xfs", 1);
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	s.flags[0] = T("upperdir=/x");
+	volumes[0] = &s.volume;
+	change_put_record(&change, PREFIX_ALLOC_OPTIONS ALLOC_1, &options.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+	response = claim_db(f);
+	assert_string_equal(f->plugin.last_fs_type, "ext4");
+	assert_int_equal(response->volume->mount_options->n_mount_flags, 0);
 }
 
 /* What is kept of the submission, in bytes. */
@@ -334,6 +340,7 @@ CASE(all_of_an_allocation_together_have_a_limit)
 	s.options.n_mount_flags = ALLOC_OPTIONS_BYTES_MAX / VOLUME_MOUNT_FLAG_MAX;
 	s.flags[s.options.n_mount_flags - 1] = last;
 	memset(last, 'x', sizeof(last));
+	memcpy(last, "allocsize=", 10);
 	last[n] = '\0';
 	n += ALLOC_OPTIONS_BYTES_MAX - kept_bytes(&s); /* the length of a length stays as it is above 127 */
 	last[100] = 'x';

@@ -716,6 +716,40 @@ CASE(a_context_is_not_changed_to_storage_that_the_namespace_may_not_adopt)
 	       STATUS_PERMISSION_DENIED);
 }
 
+#define BUCKET(id, flags, more) \
+	"{\"volume\":{" IN("b", id) NFS ",\"externalId\":\"bucket\",\"mountOptions\":{" flags "}" more "}}"
+#define CONFINED "\"mountFlags\":[\"prefix team-a/\"]"
+
+/* Plugins give mount options to other programs. */
+CASE(mount_options_reach_no_storage_that_the_namespace_may_not_adopt)
+{
+	static const char *const others[] = {
+		BUCKET("v", "\"mountFlags\":[\"prefix team-b/\"]", ""),
+		BUCKET("v", "\"mountFlags\":[\"noatime\"]", ""),
+		BUCKET("v", "\"fsType\":\"overlay\"," CONFINED, ""),
+		BUCKET("v", "\"fsType\":\"ext4\"", ""),
+		BUCKET("second", "\"mountFlags\":[\"noatime\"]", ",\"shares\":\"v\""),
+		"{\"volume\":{" IN("b", "plain") NFS ",\"externalId\":\"disk\","
+						     "\"mountOptions\":{\"mountFlags\":[\"upperdir=/x\"]}}}",
+		"{\"volume\":{" IN("b", "made") NFS ",\"mountOptions\":{\"fsType\":\"fuse.sh\"}}}",
+	};
+	cleanup(caller_release) struct caller_client b;
+
+	must(f, "Register", BUCKET("v", CONFINED, ""), NULL);
+	must(f, "Register", "{\"volume\":{" IN("b", "plain") NFS ",\"externalId\":\"disk\"}}", NULL);
+	caller_with(f, WRITES, &b);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		expect(&b, i + 1 < ARRAY_SIZE(others) ? "Volumes.Register" : "Volumes.Create", others[i],
+		       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Register", BUCKET("v", CONFINED, ",\"description\":\"mine\""), STATUS_OK);
+	expect(&b, "Volumes.Register", BUCKET("second", CONFINED, ",\"shares\":\"v\""), STATUS_OK);
+	expect(&b, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "plain") NFS
+	       ",\"externalId\":\"disk\","
+	       "\"mountOptions\":{\"fsType\":\"xfs\",\"mountFlags\":[\"noatime,nouuid\"]}}}",
+	       STATUS_OK);
+}
+
 /* Plugins mount by context: with less of it the volume may be all that the id names. */
 CASE(a_second_name_reaches_no_more_than_the_first_one_without_the_right_to_adopt)
 {

@@ -464,7 +464,8 @@ static void end(struct world *w)
 /* What moves by itself, and what a node may say of its own allocation. */
 static void leave_out(json_t *json)
 {
-	static const char *const keys[] = {"index", "last_seen_ms", "why", "nodes_healthy", "nodes_expected"};
+	static const char *const keys[] = {"index",	  "last_seen_ms",  "why",
+					   "may_be_held", "nodes_healthy", "nodes_expected"};
 	const char *key;
 	json_t *value;
 	size_t i;
