@@ -171,6 +171,14 @@ static enum status bind_controller(const struct conf *conf, const char *label, j
 	return controller_nodes_bind(conf, label, body, &config->controller_nodes, err);
 }
 
+static enum status bind_plugin(const struct conf *conf, const char *label, json_t *body, void *target,
+			       struct error *err)
+{
+	struct config *config = target;
+
+	return parameters_bind(conf, label, body, &config->parameters, err);
+}
+
 static enum status bind_fencer(const struct conf *conf, const char *label, json_t *body, void *target,
 			       struct error *err)
 {
@@ -276,6 +284,7 @@ static const struct conf_field top_fields[] = {
 	 .fields = authority_fields,
 	 .n_fields = ARRAY_SIZE(authority_fields)},
 	{.key = "controller", .type = CONF_BLOCKS, .block = bind_controller},
+	{.key = "plugin", .type = CONF_BLOCKS, .block = bind_plugin},
 	{.key = "fencer", .type = CONF_BLOCKS, .block = bind_fencer},
 	{.key = "store", .type = CONF_BLOCKS, .block = bind_store},
 };

@@ -8,6 +8,7 @@
 #include "lead/lead_settings.h"
 #include "model/volume.h"
 #include "plugin/controller_nodes.h"
+#include "plugin/parameters.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -53,6 +54,7 @@ struct config {
 	uint64_t node_down_after_us;	/* a node without a session is down then; frees nothing */
 	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no attestations for these */
 	struct controller_nodes controller_nodes;
+	struct parameters_lists parameters;
 	struct fence_bindings fence_bindings;
 	uint32_t fence_max_per_minute;	/* that the server begins by itself; 0: never */
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */

@@ -78,6 +78,7 @@ static const struct setting at_start[] = {
 	TEXT("tls.cert", cert),
 	TEXT("tls.key", key),
 	NUMBER("controller", controller_nodes),
+	NUMBER("plugin", parameters),
 	NUMBER("fencer", fence_bindings),
 	NUMBER("store", etcd),
 };

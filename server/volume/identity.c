@@ -268,6 +268,32 @@ static enum status check_mount_options(struct server *server, const struct rpc_c
 					   "holdfast-volume(5) does not list may be another storage");
 }
 
+enum status identity_check_parameters(struct server *server, const struct rpc_call *call,
+				      const struct volume *volume, struct message_text_entry *const *map,
+				      size_t n, struct error *err)
+{
+	const char *key = parameters_find_unlisted(&server->config.parameters, volume->plugin_id, map, n);
+	enum status status =
+		key ? access_check(server, call, ACCESS_VOLUME_ADOPT, volume->namespace, err) : STATUS_OK;
+
+	return status == STATUS_OK ? status
+				   : error_prefix(err,
+						  "parameters: '%.63s' may name other storage, unless plugin "
+						  "\"%s\" { parameters } of server.hcl lists it",
+						  key, volume->plugin_id);
+}
+
+/* Parameters of a volume are never changed. */
+static enum status check_volume_parameters(struct server *server, const struct rpc_call *call,
+					   const struct volume_entry *entry, const struct volume_parts *parts,
+					   struct error *err)
+{
+	if (entry && !volume_is_placeholder(&entry->volume))
+		return STATUS_OK;
+	return identity_check_parameters(server, call, &parts->volume, VOLUME_MAP(parts->detail->parameters),
+					 parts->detail->n_parameters, err);
+}
+
 /* Is it the storage that the volume has already? */
 static bool is_unchanged(const struct volume_entry *entry, const struct storage_id *id)
 {
@@ -284,6 +310,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	enum status status = STATUS_OK;
 
 	TRY(check_mount_options(server, call, entry, parts, err));
+	TRY(check_volume_parameters(server, call, entry, parts, err));
 	storage_identify(volume, parts->detail, &id);
 	if (is_unchanged(entry, &id))
 		return STATUS_OK;

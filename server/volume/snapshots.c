@@ -521,6 +521,10 @@ static enum status check_parameters(struct server *server, const struct snapshot
 {
 	const struct volume_parts *parts = &work->parts;
 
+	if (work->call && work->is_new)
+		TRY(identity_check_parameters(server, work->call, &parts->volume,
+					      VOLUME_MAP(work->snapshot->parameters),
+					      work->snapshot->n_parameters, err));
 	if (!work->call || work->snapshot->n_parameters == 0 || has_given || parts->secrets->n_secrets == 0 ||
 	    access_check(server, work->call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err) == STATUS_OK)
 		return STATUS_OK;

@@ -716,7 +716,7 @@ def blocks_of(config):
 
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
-    code = "".join(read(CONFIG.parent / name) for name in ("config.c", "plugin/controller_nodes.c", "fence/bindings.c", "lead/lead_settings.c"))
+    code = "".join(read(CONFIG.parent / name) for name in ("config.c", "plugin/controller_nodes.c", "plugin/parameters.c", "fence/bindings.c", "lead/lead_settings.c"))
     keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"\b(?:TLS_)?PATH\((?!member)(\w+)\)", code))
     keys |= set(re.findall(r'json_object_get\((?:root|body), "(\w+)"\)', code))
     blocks = blocks_of(code)

@@ -244,6 +244,32 @@ TEST(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed)
 	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n9"));
 }
 
+TEST(parameters_are_listed_by_plugin)
+{
+	static const char *const refused[] = {"plugin { parameters = [] }\n",
+					      "plugin \"a b\" { parameters = [] }\n", "plugin \"nfs\" { }\n",
+					      "plugin \"nfs\" { parameters = [ 1 ] }\n"};
+	struct message_text_entry type = {.key = (char *)(uintptr_t) "type"};
+	struct message_text_entry *map[] = {&type};
+	char text[256];
+	struct config config;
+	struct error err;
+
+	assert_ok(load("cluster = \"c\"\n", &config, &err));
+	assert_string_equal(parameters_find_unlisted(&config.parameters, "nfs", map, 1), "type");
+	assert_null(parameters_find_unlisted(&config.parameters, "nfs", NULL, 0));
+	assert_ok(load("cluster = \"c\"\nplugin \"*\" { parameters = [\"type\"] }\n"
+		       "plugin \"nfs\" { parameters = [] }\nplugin \"ebs\" { parameters = [\"a\", \"*\"] }\n",
+		       &config, &err));
+	assert_null(parameters_find_unlisted(&config.parameters, "other", map, 1));
+	assert_null(parameters_find_unlisted(&config.parameters, "ebs", map, 1));
+	assert_non_null(parameters_find_unlisted(&config.parameters, "nfs", map, 1));
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		(void)str_format(text, sizeof(text), "cluster = \"c\"\n%s", refused[i]);
+		assert_error(load(text, &config, &err), STATUS_INVALID_ARGUMENT, err, "server.hcl:2");
+	}
+}
+
 TEST(addresses_are_checked_with_their_line)
 {
 	static const struct {

@@ -895,11 +895,47 @@ CASE(a_deletion_of_another_namespaces_snapshot_is_refused_as_one_of_an_unknown_i
 	assert_int_equal(provider_snapshots(), 1);
 }
 
+static void list_parameter(struct fixture *f, const char *plugin_id, const char *key)
+{
+	struct parameters_lists *lists = &f->server->config.parameters;
+	struct parameters_list *list = &lists->lists[lists->n_lists++];
+
+	(void)str_copy(list->plugin_id, sizeof(list->plugin_id), plugin_id);
+	(void)str_copy(list->keys[0], sizeof(list->keys[0]), key);
+}
+
+/* The folder may be another namespace's. */
+CASE(parameters_that_root_does_not_list_need_the_right_to_adopt)
+{
+	static const char made[] = "{\"volume\":{" IN("b", "v") NFS ",\"parameters\":{\"subDir\":\"a-db\"}}}";
+	static const char snapshot[] = "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s1\","
+				       "\"parameters\":{\"subDir\":\"a-db\"}}";
+	cleanup(caller_release) struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	caller_with(f, WRITES, &b);
+	list_parameter(f, "*", "subDir");
+	list_parameter(f, "nfs", "type"); /* it takes the place of "*" */
+	assert_int_equal(ask_as(&b, "Volumes.Create", made, text), STATUS_PERMISSION_DENIED);
+	assert_contains(text, "parameters: 'subDir' may name other storage");
+	assert_int_equal(ask_as(&b, "Volumes.CreateSnapshot", snapshot, text), STATUS_PERMISSION_DENIED);
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	(void)str_copy(f->server->config.parameters.lists[1].keys[1], PARAMETERS_KEY_SIZE, "subDir");
+	expect(&b, "Volumes.Create", made, STATUS_OK);
+	f->server->config.parameters.n_lists = 0;
+	expect(&b, "Volumes.Create", made, STATUS_OK); /* it is there */
+	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_PERMISSION_DENIED);
+	list_parameter(f, "*", "*");
+	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_OK);
+}
+
 CASE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten)
 {
 	cleanup(caller_release) struct caller_client b;
 	char text[ERROR_MSG_MAX];
 
+	list_parameter(f, "nfs", "subDir");
 	make_things_of_a(f);
 	provider.names_made = "vol-1";
 	caller_with(f, WRITES, &b);
@@ -943,6 +979,7 @@ CASE(the_parameters_of_a_snapshot_send_stored_secrets_nowhere)
 	char json[512], again[512], text[ERROR_MSG_MAX];
 
 	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS ",\"secrets\":{\"key\":\"hush\"}}}", "vol-1");
+	list_parameter(f, "*", "*");
 	caller_with(f, WRITES, &b);
 	(void)snprintf(json, sizeof(json), with, "");
 	assert_int_equal(ask_as(&b, "Volumes.CreateSnapshot", json, text), STATUS_INVALID_ARGUMENT);

@@ -2883,6 +2883,7 @@ TEST_ON(a_caller_cannot_keep_the_server_from_others_while_etcd_is_silent, struct
 	teardown_servers)
 {
 	Holdfast__V1__GetVolumeRequest of_volume = V1(get_volume_request, .id = "db");
+	const Holdfast__V1__Volume *volume = NULL;
 	cleanup_pb ProtobufCMessage *message = NULL;
 	struct fake_node *operator= & s->f.operator;
 
@@ -2893,11 +2894,18 @@ TEST_ON(a_caller_cannot_keep_the_server_from_others_while_etcd_is_silent, struct
 	assert_contains(history_error(operator), "etcd does not answer in time");
 	for (int i = 0; i < READS_MAX && !strstr(history_error(operator), "ask again in a second"); i++)
 		assert_true(i < READS_MAX - 1);
-	assert_ok(
-		call(operator, & holdfast__v1__volumes__descriptor, "Get", &of_volume.base, &message, NULL));
-	assert_int_equal(((Holdfast__V1__GetVolumeResponse *)message)->volume->n_claims, 1);
-	assert_contains(((Holdfast__V1__GetVolumeResponse *)message)->volume->history_error,
-			"ask again in a second");
+	for (int i = 0; i < READS_MAX && !volume; i++) { /* that second may be over */
+		assert_ok(call(operator, & holdfast__v1__volumes__descriptor, "Get", &of_volume.base,
+			       &message, NULL));
+		volume = ((Holdfast__V1__GetVolumeResponse *)message)->volume;
+		assert_int_equal(volume->n_claims, 1);
+		if (strstr(volume->history_error, "ask again in a second"))
+			break;
+		volume = NULL;
+		protobuf_c_message_free_unpacked(message, NULL);
+		message = NULL;
+	}
+	assert_non_null(volume);
 	assert_int_equal(kill(s->etcd->pids[0], SIGCONT), 0);
 }
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/parameters.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/str.h"
+
+static const struct parameters_list *find(const struct parameters_lists *lists, const char *label)
+{
+	for (size_t i = 0; i < lists->n_lists; i++)
+		if (str_eq(lists->lists[i].plugin_id, label))
+			return &lists->lists[i];
+	return NULL;
+}
+
+static const struct conf_field fields[] = {
+	{.key = "parameters",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct parameters_list, keys),
+	 .size = PARAMETERS_KEY_SIZE,
+	 .max = PARAMETERS_KEYS_MAX,
+	 .required = true},
+};
+
+enum status parameters_bind(const struct conf *conf, const char *label, json_t *body,
+			    struct parameters_lists *lists, struct error *err)
+{
+	struct parameters_list list = {.plugin_id = ""};
+
+	if (!label || (!str_eq(label, PARAMETERS_ANY) && !id_is_plugin(label)))
+		return conf_error(conf, body, NULL, err,
+				  "plugin: '%.64s' is no plugin id; write plugin \"ID\" { }, or "
+				  "\"" PARAMETERS_ANY "\" for all that have no block of their own",
+				  label ? label : "");
+	if (lists->n_lists == PARAMETERS_LISTS_MAX)
+		return conf_error(conf, body, NULL, err, "plugin: more than %d blocks", PARAMETERS_LISTS_MAX);
+	TRY(conf_bind(conf, body, fields, ARRAY_SIZE(fields), &list, err));
+	(void)str_copy(list.plugin_id, sizeof(list.plugin_id), label);
+	lists->lists[lists->n_lists++] = list;
+	return STATUS_OK;
+}
+
+static bool is_listed(const struct parameters_list *list, const char *key)
+{
+	for (size_t i = 0; list && i < PARAMETERS_KEYS_MAX && list->keys[i][0] != '\0'; i++)
+		if (str_eq(list->keys[i], key) || str_eq(list->keys[i], PARAMETERS_ANY))
+			return true;
+	return false;
+}
+
+const char *parameters_find_unlisted(const struct parameters_lists *lists, const char *plugin_id,
+				     struct message_text_entry *const *map, size_t n)
+{
+	const struct parameters_list *list = find(lists, plugin_id);
+
+	if (!list)
+		list = find(lists, PARAMETERS_ANY);
+	for (size_t i = 0; i < n; i++)
+		if (!is_listed(list, map[i]->key))
+			return map[i]->key;
+	return NULL;
+}

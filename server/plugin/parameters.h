@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The keys of `parameters` that a caller may choose who has no right to existing storage.
+ *
+ * A plugin makes a volume or a snapshot by them, and many name storage that is there already: a folder of a
+ * file server, a container of an account, a pool. Root lists the keys that do not, in the blocks
+ * plugin "ID" { parameters = [...] } of server.hcl. Others need csi-adopt-volume. */
+
+#include "base/error.h"
+#include "conf/conf.h"
+#include "model/message.h"
+#include "model/volume.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+	PARAMETERS_LISTS_MAX = 32, /* blocks */
+	PARAMETERS_KEYS_MAX = 16,  /* of a block */
+	PARAMETERS_KEY_SIZE = 64,
+};
+
+#define PARAMETERS_ANY "*" /* as label: plugins without a block of their own; as key: each */
+
+struct parameters_list {
+	char plugin_id[PLUGIN_ID_MAX + 1];		     /* or PARAMETERS_ANY */
+	char keys[PARAMETERS_KEYS_MAX][PARAMETERS_KEY_SIZE]; /* ends with an empty one unless it is full */
+};
+
+struct parameters_lists {
+	struct parameters_list lists[PARAMETERS_LISTS_MAX];
+	size_t n_lists;
+};
+
+/** Adds a block's list. Errors name file and line. Matches the callback of struct conf_field except for
+ * @lists. */
+enum status parameters_bind(const struct conf *conf, const char *label, json_t *body,
+			    struct parameters_lists *lists, struct error *err);
+
+/** Returns the first key of @map that the plugin's block, or that of all plugins without one, does not list;
+ * NULL: each is listed. Borrowed from @map. */
+const char *parameters_find_unlisted(const struct parameters_lists *lists, const char *plugin_id,
+				     struct message_text_entry *const *map, size_t n);
