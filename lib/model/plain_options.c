@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-/* mount(8) runs a program for some other types: mount.fuse runs what the type names. */
-static const char *const types[] = {"",	     "ext2",  "ext3", "ext4", "xfs",  "btrfs", "f2fs", "vfat",
-				    "exfat", "ntfs3", "nfs",  "nfs4", "cifs", "smb3",  "ceph"};
+/* mount(8) runs a program for some other types: mount.fuse runs what the type names. The contents of f2fs name
+ * further devices by path, those of btrfs by an id, and a tenant can write them. */
+static const char *const types[] = {"",	     "ext2", "ext3", "ext4", "xfs",  "vfat", "exfat",
+				    "ntfs3", "nfs",  "nfs4", "cifs", "smb3", "ceph"};
 
 /* No name is that of a path, a server, a device, a part of the storage or an identity at it, or gives more
  * rights than a mount without it has. The names of xfs(5), ext4(5), btrfs(5), nfs(5), mount.cifs(8) and

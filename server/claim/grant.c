@@ -44,6 +44,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 enum {
 	CLAIMS_FREE_PER_VOLUME = 8,
@@ -224,12 +225,21 @@ static void refuse_released(struct rpc_call *call)
 	fail(call, STATUS_ABORTED, "the claim was released while it was being granted; ask again");
 }
 
+/* Returns that of the youngest grant of the volume that is durable, or will be with this claim. A later one
+ * may be lost, and its generation granted again. */
+static uint64_t generation_of(const struct claim_entry *entry)
+{
+	return MAX(entry->claim.generation, entry->volume->durable_generation);
+}
+
 static enum status make_ticket(struct server *server, const struct claim_entry *entry, struct ticket *ret,
 			       struct error *err)
 {
 	int64_t not_after_ms = clock_realtime_ms() + (int64_t)(server->config.ticket_ttl_us / USEC_PER_MSEC);
+	struct volume granted = entry->volume->volume;
 
-	return ticket_make(server->issuer, &entry->claim, &entry->volume->volume, not_after_ms, ret, err);
+	granted.generation = generation_of(entry);
+	return ticket_make(server->issuer, &entry->claim, &granted, not_after_ms, ret, err);
 }
 
 /* A claim that no controller attaches is on its way to the disk: let its ticket be signed meanwhile. */
@@ -246,7 +256,7 @@ static enum status sign(struct server *server, const struct claim_entry *entry, 
 			struct error *err)
 {
 	/* another writer may have been granted since that one was begun */
-	if (ticket_ahead_take(entry->work.ticket, entry->volume->volume.generation, ret))
+	if (ticket_ahead_take(entry->work.ticket, generation_of(entry), ret))
 		return STATUS_OK;
 	TRY(make_ticket(server, entry, ret, err));
 	ticket_sign(server->issuer, ret);

@@ -350,7 +350,8 @@ void session_release_claim(struct session *session, const struct claim *claim)
 	char wire_volume[WIRE_VOLUME_SIZE];
 	struct ticket ticket;
 
-	if (claim_is_elsewhere(claim, session->boot_id))
+	/* one that is not durable may be lost, and its generation granted again: it is driven when it is */
+	if (claim->create_index == 0 || claim_is_elsewhere(claim, session->boot_id))
 		return;
 	release.claim = claim_to_pb(claim);
 	if (!release.claim)

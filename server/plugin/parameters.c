@@ -16,10 +16,14 @@ static const struct parameters_list *find(const struct parameters_lists *lists, 
 static const struct conf_field fields[] = {
 	{.key = "parameters",
 	 .type = CONF_STRINGS,
-	 .offset = offsetof(struct parameters_list, keys),
+	 .offset = offsetof(struct parameters_list, keys[PARAMETERS_OF_CALLS]),
 	 .size = PARAMETERS_KEY_SIZE,
-	 .max = PARAMETERS_KEYS_MAX,
-	 .required = true},
+	 .max = PARAMETERS_KEYS_MAX},
+	{.key = "secrets",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct parameters_list, keys[PARAMETERS_SECRETS]),
+	 .size = PARAMETERS_KEY_SIZE,
+	 .max = PARAMETERS_KEYS_MAX},
 };
 
 enum status parameters_bind(const struct conf *conf, const char *label, json_t *body,
@@ -40,23 +44,24 @@ enum status parameters_bind(const struct conf *conf, const char *label, json_t *
 	return STATUS_OK;
 }
 
-static bool is_listed(const struct parameters_list *list, const char *key)
+static bool is_listed(const struct parameters_list *list, enum parameters_kind kind, const char *key)
 {
-	for (size_t i = 0; list && i < PARAMETERS_KEYS_MAX && list->keys[i][0] != '\0'; i++)
-		if (str_eq(list->keys[i], key) || str_eq(list->keys[i], PARAMETERS_ANY))
+	for (size_t i = 0; list && i < PARAMETERS_KEYS_MAX && list->keys[kind][i][0] != '\0'; i++)
+		if (str_eq(list->keys[kind][i], key) || str_eq(list->keys[kind][i], PARAMETERS_ANY))
 			return true;
 	return false;
 }
 
 const char *parameters_find_unlisted(const struct parameters_lists *lists, const char *plugin_id,
-				     struct message_text_entry *const *map, size_t n)
+				     enum parameters_kind kind, struct message_text_entry *const *map,
+				     size_t n)
 {
 	const struct parameters_list *list = find(lists, plugin_id);
 
 	if (!list)
 		list = find(lists, PARAMETERS_ANY);
 	for (size_t i = 0; i < n; i++)
-		if (!is_listed(list, map[i]->key))
+		if (!is_listed(list, kind, map[i]->key))
 			return map[i]->key;
 	return NULL;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The keys of `parameters` that a caller may choose who has no right to existing storage.
+/* The keys of `parameters` and `secrets` that a caller may choose who has no right to existing storage.
  *
  * A plugin makes a volume or a snapshot by them, and many name storage that is there already: a folder of a
- * file server, a container of an account, a pool. Root lists the keys that do not, in the blocks
- * plugin "ID" { parameters = [...] } of server.hcl. Others need csi-adopt-volume. */
+ * file server, a container of an account, a pool. Some plugins take mount flags from secrets. Root lists the
+ * keys that do no such thing, in the blocks plugin "ID" { parameters = [...] secrets = [...] } of server.hcl.
+ * Others need csi-adopt-volume. */
 
 #include "base/error.h"
 #include "conf/conf.h"
@@ -22,9 +23,12 @@ enum {
 
 #define PARAMETERS_ANY "*" /* as label: plugins without a block of their own; as key: each */
 
+enum parameters_kind { PARAMETERS_OF_CALLS, PARAMETERS_SECRETS, PARAMETERS_KIND_N };
+
 struct parameters_list {
-	char plugin_id[PLUGIN_ID_MAX + 1];		     /* or PARAMETERS_ANY */
-	char keys[PARAMETERS_KEYS_MAX][PARAMETERS_KEY_SIZE]; /* ends with an empty one unless it is full */
+	char plugin_id[PLUGIN_ID_MAX + 1]; /* or PARAMETERS_ANY */
+	char keys[PARAMETERS_KIND_N][PARAMETERS_KEYS_MAX]
+		 [PARAMETERS_KEY_SIZE]; /* ends with an empty one unless it is full */
 };
 
 struct parameters_lists {
@@ -40,4 +44,5 @@ enum status parameters_bind(const struct conf *conf, const char *label, json_t *
 /** Returns the first key of @map that the plugin's block, or that of all plugins without one, does not list;
  * NULL: each is listed. Borrowed from @map. */
 const char *parameters_find_unlisted(const struct parameters_lists *lists, const char *plugin_id,
-				     struct message_text_entry *const *map, size_t n);
+				     enum parameters_kind kind, struct message_text_entry *const *map,
+				     size_t n);

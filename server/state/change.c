@@ -20,6 +20,7 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 static void free_value(enum object_kind kind, void *value)
 {
@@ -412,6 +413,15 @@ static void commit_free(struct commit *commit)
 }
 DEFINE_CLEANUP(struct commit, commit_free)
 
+/* The claim is durable, and with it all that was stored before it. */
+static void note_generation(struct state *state, const char *claim_id)
+{
+	const struct claim_entry *entry = state_claim(state, claim_id);
+	struct volume_entry *volume = entry->volume;
+
+	volume->durable_generation = MAX(volume->durable_generation, entry->claim.generation);
+}
+
 /* The object is durable as of @revision: later changes of it that are still in flight will raise the index
  * again. */
 static void note_revision(struct state *state, const struct change_object *object, uint64_t revision)
@@ -428,6 +438,8 @@ static void note_revision(struct state *state, const struct change_object *objec
 	if (*create == 0)
 		*create = revision;
 	*modify = revision;
+	if (object->kind == OBJECT_CLAIM)
+		note_generation(state, ((const struct claim *)object->value)->id);
 }
 
 static void observe_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)

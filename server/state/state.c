@@ -13,6 +13,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 /* Sizes that jemalloc has: one byte more costs 512 for each claim, or 256 for each allocation. */
 _Static_assert(sizeof(struct claim_entry) <= 2560, "a claim takes no larger size");
@@ -790,6 +791,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	}
 	entry->volume = *volume;
 	entry->stored_generation = volume->generation;
+	entry->durable_generation = volume->create_index != 0 ? volume->generation : 0;
 	entry->namespace = entry->volume.namespace;
 	entry->id = entry->volume.id;
 	entry->plugin = plugin;
@@ -1143,6 +1145,8 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
 		LIST_INSERT_HEAD(&alloc->claims, entry, of_alloc);
 	volume_raise_generation(&volume->volume, claim->generation);
+	if (claim->create_index != 0)
+		volume->durable_generation = MAX(volume->durable_generation, claim->generation);
 	count_live(state, entry, false, claim_is_live(claim));
 	count_claim(state, claim, 1);
 	count_held_twice(state, entry, claim, 1);

@@ -111,7 +111,9 @@ struct volume_entry {
 	/* its generation is never below one of its claims'. A grant stores only the claim, not the volume,
 	 * so the generation of a live claim may exceed the stored one */
 	struct volume volume;
-	uint64_t stored_generation; /* what the store's record of it has */
+	uint64_t stored_generation;  /* what the store's record of it has */
+	uint64_t durable_generation; /* of the record and the claims that are durable: tickets have no later
+					one */
 	bool is_asked; /* its provider is being asked, or the answer is not stored yet: see volume/work.h */
 	RB_ENTRY(volume_entry) by_key;
 	RB_ENTRY(volume_entry) of_plugin;  /* in the order of by_key */

@@ -350,6 +350,8 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	struct listing *listing;
 
 	TRY(volume_check_secrets(VOLUME_MAP(request->secrets), request->n_secrets, err));
+	TRY(identity_check_parameters(server, call, request->plugin_id, NULL, PARAMETERS_SECRETS,
+				      VOLUME_MAP(request->secrets), request->n_secrets, err));
 	TRY(volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST_SNAPSHOTS, err));
 	TRY(listing_new(call, request->plugin_id, max, &listing, err));
 	list.max_entries = (uint32_t)listing->max;

@@ -222,8 +222,11 @@ static bool is_alike(struct server *server, const struct volume_parts *parts)
 	const struct volume_entry *named =
 		state_volume(&server->state, volume->namespace, parts->detail->shares);
 	const Holdfast__V1__VolumeDetail *detail = named ? volume_detail_of(server, &named->volume) : NULL;
+	struct storage_id id;
 
-	return named && !volume_is_placeholder(&named->volume) &&
+	/* another volume may have got the name since */
+	storage_identify(volume, parts->detail, &id);
+	return named && !volume_is_placeholder(&named->volume) && storage_is_same(&named->storage, &id) &&
 	       str_eq(named->volume.profile, volume->profile) &&
 	       options_reach_alike(parts->detail->mount_options, detail ? detail->mount_options : NULL) &&
 	       message_text_maps_eq(VOLUME_MAP(parts->detail->context), parts->detail->n_context,
@@ -269,18 +272,20 @@ static enum status check_mount_options(struct server *server, const struct rpc_c
 }
 
 enum status identity_check_parameters(struct server *server, const struct rpc_call *call,
-				      const struct volume *volume, struct message_text_entry *const *map,
-				      size_t n, struct error *err)
+				      const char *plugin_id, const char *namespace, enum parameters_kind kind,
+				      struct message_text_entry *const *map, size_t n, struct error *err)
 {
-	const char *key = parameters_find_unlisted(&server->config.parameters, volume->plugin_id, map, n);
+	static const char *const words[PARAMETERS_KIND_N] = {"parameters", "secrets"};
+	const char *key = parameters_find_unlisted(&server->config.parameters, plugin_id, kind, map, n);
 	enum status status =
-		key ? access_check(server, call, ACCESS_VOLUME_ADOPT, volume->namespace, err) : STATUS_OK;
+		key ? access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err) : STATUS_OK;
 
-	return status == STATUS_OK ? status
-				   : error_prefix(err,
-						  "parameters: '%.63s' may name other storage, unless plugin "
-						  "\"%s\" { parameters } of server.hcl lists it",
-						  key, volume->plugin_id);
+	return status == STATUS_OK
+		       ? status
+		       : error_prefix(err,
+				      "%s: '%.63s' may name other storage, unless plugin \"%s\" { %s } "
+				      "of server.hcl lists it",
+				      words[kind], key, plugin_id, words[kind]);
 }
 
 /* Parameters of a volume are never changed. */
@@ -290,7 +295,8 @@ static enum status check_volume_parameters(struct server *server, const struct r
 {
 	if (entry && !volume_is_placeholder(&entry->volume))
 		return STATUS_OK;
-	return identity_check_parameters(server, call, &parts->volume, VOLUME_MAP(parts->detail->parameters),
+	return identity_check_parameters(server, call, parts->volume.plugin_id, parts->volume.namespace,
+					 PARAMETERS_OF_CALLS, VOLUME_MAP(parts->detail->parameters),
 					 parts->detail->n_parameters, err);
 }
 

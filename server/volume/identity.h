@@ -13,6 +13,7 @@
 #include "access/access.h"
 #include "base/error.h"
 #include "model/volume_detail.h"
+#include "plugin/parameters.h"
 #include "rpc/server.h"
 #include "state/state.h"
 
@@ -23,11 +24,12 @@ struct server;
 /* Each try to place an allocation looks at all names of its storage. */
 enum { STORAGE_NAMES_MAX = 64 };
 
-/** May the caller, who has no right to the storage that they could name, choose these parameters of a plugin?
- * STATUS_PERMISSION_DENIED names the first one that server.hcl does not list, see plugin/parameters.h. */
+/** May the caller choose these parameters or secrets, which may name storage that it has no right to?
+ * @namespace where the right counts, NULL: in all. STATUS_PERMISSION_DENIED names the first one that
+ * server.hcl does not list, see plugin/parameters.h. */
 enum status identity_check_parameters(struct server *server, const struct rpc_call *call,
-				      const struct volume *volume, struct message_text_entry *const *map,
-				      size_t n, struct error *err);
+				      const char *plugin_id, const char *namespace, enum parameters_kind kind,
+				      struct message_text_entry *const *map, size_t n, struct error *err);
 
 /** May the volume be stored as @parts? @entry as it is stored now; NULL: it is new.
  * STATUS_PERMISSION_DENIED without the right to adopt (also for mount options that are not plain);

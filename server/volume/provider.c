@@ -163,6 +163,9 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	TRY(volume_store_find(server, namespace, request->id, &entry, err));
 	TRY(volume_store_load(server, entry, &parts, err));
 	TRY(check_deletable(server, call, entry, parts.detail, request, err));
+	TRY(identity_check_parameters(server, call, parts.volume.plugin_id, parts.volume.namespace,
+				      PARAMETERS_SECRETS, VOLUME_MAP(request->secrets), request->n_secrets,
+				      err));
 	TRY(overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	TRY(provider_begin(&parts, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING, err));
 	return store_and_work(server, call, &parts, DELETE, on_deleting, err);
@@ -202,6 +205,9 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	TRY(volume_store_load(server, entry, &parts, err));
 	TRY(check_expandable(server, &parts, err));
 	TRY(resize(&parts, request, err));
+	TRY(identity_check_parameters(server, call, parts.volume.plugin_id, parts.volume.namespace,
+				      PARAMETERS_SECRETS, VOLUME_MAP(request->secrets), request->n_secrets,
+				      err));
 	TRY(overlay_secrets(&parts, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	/* at its provider it is large enough: the nodes may be behind */
 	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY &&

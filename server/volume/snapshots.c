@@ -522,7 +522,8 @@ static enum status check_parameters(struct server *server, const struct snapshot
 	const struct volume_parts *parts = &work->parts;
 
 	if (work->call && work->is_new)
-		TRY(identity_check_parameters(server, work->call, &parts->volume,
+		TRY(identity_check_parameters(server, work->call, parts->volume.plugin_id,
+					      parts->volume.namespace, PARAMETERS_OF_CALLS,
 					      VOLUME_MAP(work->snapshot->parameters),
 					      work->snapshot->n_parameters, err));
 	if (!work->call || work->snapshot->n_parameters == 0 || has_given || parts->secrets->n_secrets == 0 ||
@@ -553,6 +554,10 @@ static enum status snapshot_begin(struct server *server, const struct volume_ent
 
 	TRY(volume_store_load(server, entry, &work->parts, err));
 	TRY(fill_snapshot(server, &entry->volume, request, scheduled_ms, work, err));
+	if (work->call)
+		TRY(identity_check_parameters(server, work->call, work->parts.volume.plugin_id,
+					      work->parts.volume.namespace, PARAMETERS_SECRETS,
+					      VOLUME_MAP(request->secrets), request->n_secrets, err));
 	TRY(volume_secrets_take(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	if (work->snapshot->snapshot_id[0] != '\0' && work->snapshot->ready && !work->snapshot->deleting)
 		return change_commit(server, &change, on_made, work, err); /* made: answered when durable */
@@ -741,6 +746,10 @@ static enum status fill_delete(struct server *server, const Holdfast__V1__Delete
 
 	TRY(is_source ? volume_store_load(server, source, &work->parts, err)
 		      : volume_parts_copy(&nothing, NULL, NULL, &work->parts, err));
+	if (work->call)
+		TRY(identity_check_parameters(server, work->call, request->plugin_id,
+					      known ? known->namespace_ : NULL, PARAMETERS_SECRETS,
+					      VOLUME_MAP(request->secrets), request->n_secrets, err));
 	TRY(volume_secrets_take(work->parts.secrets, VOLUME_MAP(request->secrets), request->n_secrets, err));
 	given.plugin_id = request->plugin_id;
 	given.snapshot_id = request->snapshot_id;

@@ -153,6 +153,8 @@ static void run_and_connect(struct fixture *f)
 	runs_at_the_time = f->n2.runs;
 }
 
+static int releases_at_the_time;
+
 CLUSTER_TEST(a_node_that_connects_is_given_only_work_that_is_durable)
 {
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
@@ -297,6 +299,26 @@ CLUSTER_TEST(there_is_no_ticket_for_a_claim_that_is_being_released)
 	while_the_disk_stalls(f, claim_and_fail);
 	UNTIL(f, claim_answer != STATUS_UNKNOWN);
 	assert_int_equal(claim_answer, STATUS_ABORTED);
+	UNTIL(f, f->n1.releases >= 1);
+}
+
+static void claim_fail_and_connect(struct fixture *f)
+{
+	claim_and_fail(f);
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	releases_at_the_time = f->n1.releases;
+}
+
+/* It would have a ticket of a grant that the server may lose. */
+CLUSTER_TEST(a_node_that_connects_gets_no_order_about_a_claim_that_is_not_durable)
+{
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	while_the_disk_stalls(f, claim_fail_and_connect);
+	assert_int_equal(releases_at_the_time, 0);
 	UNTIL(f, f->n1.releases >= 1);
 }
 

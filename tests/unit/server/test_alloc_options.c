@@ -246,7 +246,7 @@ CASE(an_allocation_gives_only_plain_mount_options)
 					    "subvol=x",
 					    "allocsize=/x",
 					    "allocsize 1m"};
-	static const char *const types[] = {"overlay", "fuse.sh", "none", "9p", "EXT4"};
+	static const char *const types[] = {"overlay", "fuse.sh", "none", "9p", "EXT4", "f2fs", "btrfs"};
 	struct submission s;
 	struct error err;
 

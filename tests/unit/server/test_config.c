@@ -246,9 +246,9 @@ TEST(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed)
 
 TEST(parameters_are_listed_by_plugin)
 {
-	static const char *const refused[] = {"plugin { parameters = [] }\n",
-					      "plugin \"a b\" { parameters = [] }\n", "plugin \"nfs\" { }\n",
-					      "plugin \"nfs\" { parameters = [ 1 ] }\n"};
+	static const char *const refused[] = {
+		"plugin { parameters = [] }\n", "plugin \"a b\" { parameters = [] }\n",
+		"plugin \"nfs\" { other = 1 }\n", "plugin \"nfs\" { parameters = [ 1 ] }\n"};
 	struct message_text_entry type = {.key = (char *)(uintptr_t) "type"};
 	struct message_text_entry *map[] = {&type};
 	char text[256];
@@ -256,14 +256,17 @@ TEST(parameters_are_listed_by_plugin)
 	struct error err;
 
 	assert_ok(load("cluster = \"c\"\n", &config, &err));
-	assert_string_equal(parameters_find_unlisted(&config.parameters, "nfs", map, 1), "type");
-	assert_null(parameters_find_unlisted(&config.parameters, "nfs", NULL, 0));
-	assert_ok(load("cluster = \"c\"\nplugin \"*\" { parameters = [\"type\"] }\n"
-		       "plugin \"nfs\" { parameters = [] }\nplugin \"ebs\" { parameters = [\"a\", \"*\"] }\n",
-		       &config, &err));
-	assert_null(parameters_find_unlisted(&config.parameters, "other", map, 1));
-	assert_null(parameters_find_unlisted(&config.parameters, "ebs", map, 1));
-	assert_non_null(parameters_find_unlisted(&config.parameters, "nfs", map, 1));
+	assert_string_equal(parameters_find_unlisted(&config.parameters, "nfs", PARAMETERS_OF_CALLS, map, 1),
+			    "type");
+	assert_null(parameters_find_unlisted(&config.parameters, "nfs", PARAMETERS_OF_CALLS, NULL, 0));
+	assert_ok(load(
+		"cluster = \"c\"\nplugin \"*\" { parameters = [\"type\"] }\n"
+		"plugin \"nfs\" { secrets = [\"type\"] }\nplugin \"ebs\" { parameters = [\"a\", \"*\"] }\n",
+		&config, &err));
+	assert_null(parameters_find_unlisted(&config.parameters, "other", PARAMETERS_OF_CALLS, map, 1));
+	assert_null(parameters_find_unlisted(&config.parameters, "ebs", PARAMETERS_OF_CALLS, map, 1));
+	assert_non_null(parameters_find_unlisted(&config.parameters, "nfs", PARAMETERS_OF_CALLS, map, 1));
+	assert_null(parameters_find_unlisted(&config.parameters, "nfs", PARAMETERS_SECRETS, map, 1));
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		(void)str_format(text, sizeof(text), "cluster = \"c\"\n%s", refused[i]);
 		assert_error(load(text, &config, &err), STATUS_INVALID_ARGUMENT, err, "server.hcl:2");

@@ -750,6 +750,27 @@ CASE(mount_options_reach_no_storage_that_the_namespace_may_not_adopt)
 	       STATUS_OK);
 }
 
+/* Another volume has got the name of the first one. */
+CASE(a_second_name_keeps_the_flags_that_confine_it_when_the_first_is_gone)
+{
+	cleanup(caller_release) struct caller_client b;
+	struct rpc_client *operator= f->operator.client;
+
+	must(f, "Register", BUCKET("v", CONFINED, ""), NULL);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Register", BUCKET("second", CONFINED, ",\"shares\":\"v\""), STATUS_OK);
+	expect(&b, "Volumes.Deregister", "{\"id\":\"v\",\"namespace\":\"b\"}", STATUS_OK);
+	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_OK);
+	f->operator.client = b.client;
+	start_asking(f, "Create", "{\"volume\":{" IN("b", "v") NFS "}}", &waiting);
+	f->operator.client = operator;
+	UNTIL(f, provider.calls[CALL_CREATE] == 1);
+	expect(&b, "Volumes.Register", BUCKET("second", "\"mountFlags\":[\"noatime\"]", ""),
+	       STATUS_PERMISSION_DENIED);
+	provider_answer();
+	UNTIL(f, waiting.ended);
+}
+
 /* Plugins mount by context: with less of it the volume may be all that the id names. */
 CASE(a_second_name_reaches_no_more_than_the_first_one_without_the_right_to_adopt)
 {
@@ -901,7 +922,8 @@ static void list_parameter(struct fixture *f, const char *plugin_id, const char 
 	struct parameters_list *list = &lists->lists[lists->n_lists++];
 
 	(void)str_copy(list->plugin_id, sizeof(list->plugin_id), plugin_id);
-	(void)str_copy(list->keys[0], sizeof(list->keys[0]), key);
+	for (int kind = 0; kind < PARAMETERS_KIND_N; kind++)
+		(void)str_copy(list->keys[kind][0], PARAMETERS_KEY_SIZE, key);
 }
 
 /* The folder may be another namespace's. */
@@ -921,13 +943,43 @@ CASE(parameters_that_root_does_not_list_need_the_right_to_adopt)
 	assert_contains(text, "parameters: 'subDir' may name other storage");
 	assert_int_equal(ask_as(&b, "Volumes.CreateSnapshot", snapshot, text), STATUS_PERMISSION_DENIED);
 	assert_int_equal(provider.calls[CALL_CREATE], 1);
-	(void)str_copy(f->server->config.parameters.lists[1].keys[1], PARAMETERS_KEY_SIZE, "subDir");
+	(void)str_copy(f->server->config.parameters.lists[1].keys[PARAMETERS_OF_CALLS][1],
+		       PARAMETERS_KEY_SIZE, "subDir");
 	expect(&b, "Volumes.Create", made, STATUS_OK);
 	f->server->config.parameters.n_lists = 0;
 	expect(&b, "Volumes.Create", made, STATUS_OK); /* it is there */
 	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_PERMISSION_DENIED);
 	list_parameter(f, "*", "*");
 	expect(&b, "Volumes.CreateSnapshot", snapshot, STATUS_OK);
+}
+
+/* Some plugins take mount flags, or their environment, from secrets. */
+CASE(secrets_that_root_does_not_list_need_the_right_to_adopt)
+{
+#define SECRET(id, key) "{\"volume\":{" IN("b", id) NFS ",\"secrets\":{\"" key "\":\"x\"}}}"
+	cleanup(caller_release) struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	must(f, "Create", SECRET("own", "mount_flags"), "vol-1");
+	list_parameter(f, "nfs", "password");
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Register", SECRET("own", "mount_flags"), STATUS_OK); /* they are stored */
+	assert_int_equal(ask_as(&b, "Volumes.Create", SECRET("v", "mount_flags"), text),
+			 STATUS_PERMISSION_DENIED);
+	assert_contains(text, "secrets: 'mount_flags' may name other storage");
+	expect(&b, "Volumes.Create", SECRET("v", "password"), STATUS_OK);
+	expect(&b, "Volumes.Register", SECRET("v", "mount_flags"), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Expand",
+	       "{\"id\":\"own\",\"namespace\":\"b\",\"capacityMin\":\"1073741824\",\"secrets\":{\"mount_"
+	       "flags\":\"x\"}}",
+	       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.CreateSnapshot",
+	       "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\",\"secrets\":{\"mount_flags\":\"x\"}"
+	       "}",
+	       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Delete",
+	       "{\"id\":\"own\",\"namespace\":\"b\",\"secrets\":{\"mount_flags\":\"x\"}}",
+	       STATUS_PERMISSION_DENIED);
 }
 
 CASE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten)

@@ -20,6 +20,7 @@ enum { COMMITS_MAX = 40, SYNCS_MAX = 16 };
 
 static struct {
 	atomic_int commits_left; /* the one that takes it to 0 fails; the store's thread counts */
+	atomic_int n_held;	 /* 0: none; n: n - 1 pass, then they wait */
 	atomic_int syncs_left, n_synced;
 	ino_t synced[SYNCS_MAX]; /* in order */
 } disk;
@@ -30,6 +31,10 @@ int __real_fsync(int fd);
 
 WRAPPED(enum status, kv_sqlite_commit, struct kv_sqlite *db, struct error *err)
 {
+	while (atomic_load(&disk.n_held) == 1)
+		(void)usleep(1000);
+	if (atomic_load(&disk.n_held) > 1)
+		(void)atomic_fetch_sub(&disk.n_held, 1);
 	if (atomic_fetch_sub(&disk.commits_left, 1) != 1)
 		return __real_kv_sqlite_commit(db, err);
 	kv_sqlite_rollback(db);
@@ -105,6 +110,52 @@ CLUSTER_TEST(a_change_whose_commit_failed_is_reported_to_no_caller)
 	assert_int_equal(kv_revision(f->server->kv), revision);
 	restart(f);
 	assert_int_equal(kv_revision(f->server->kv), revision);
+}
+
+struct granted {
+	int answers;
+	uint64_t generation; /* of the ticket */
+};
+
+static void note_ticket(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	const Holdfast__V1__ClaimVolumeResponse *claim = (const Holdfast__V1__ClaimVolumeResponse *)response;
+	struct granted *granted = userdata;
+
+	assert_msg(status == STATUS_OK, "%s", err ? err->msg : "");
+	granted->answers++;
+	granted->generation = ((const struct ticket *)(const void *)claim->ticket.data)->generation;
+}
+
+/* The later grant may be lost with the server, and its generation granted to another node. */
+CLUSTER_TEST(a_ticket_has_no_generation_of_a_grant_that_is_not_durable)
+{
+	struct granted first = {0}, second = {0}, again = {0};
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_MULTI_WRITER;
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	settle(f);
+	drain_store(f);
+	atomic_store(&disk.n_held, 1);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, note_ticket, &first);
+	UNTIL(f, f->server->state.n_claims == 1);
+	(void)usleep(100000); /* the store's thread has begun with it */
+	fake_node_start_claim(&f->n1, "db", ALLOC_2, note_ticket, &second);
+	UNTIL(f, f->server->state.n_claims == 2);
+	atomic_store(&disk.n_held, 2);
+	UNTIL(f, first.answers == 1);
+	assert_int_equal(second.answers, 0);
+	assert_int_equal(first.generation, 1);
+	atomic_store(&disk.n_held, 0);
+	UNTIL(f, second.answers == 1);
+	assert_int_equal(second.generation, 2);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, note_ticket, &again);
+	UNTIL(f, again.answers == 1);
+	assert_int_equal(again.generation, 2);
 }
 
 struct life {
