@@ -3,6 +3,7 @@
 #include "health.h"
 
 #include "driver.h"
+#include "process.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -10,6 +11,7 @@
 #include "model/volume.h"
 #include "rpc/wakeup.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,13 +213,21 @@ static void on_made(enum status status, const struct error *err, const json_t *j
 	    on_ended);
 }
 
-static void health_begin(struct health *health)
+/* @pid of the container's first process. The command has its ids as numbers: engines look a name, and the
+ * group of a number, up in the container's files, which the task may have changed since it was compared. The
+ * real ids are those that were compared, and only CAP_SETUID can change them. */
+static void health_begin(struct health *health, int64_t pid)
 {
-	char path[ENGINE_PATH_SIZE];
-	json_t *body =
-		json_pack("{s:b, s:b, s:b, s:b, s:b, s:O}", "AttachStdin", false, "AttachStdout", true,
-			  "AttachStderr", true, "Tty", false, "Privileged", false, "Cmd", health->argv);
+	char path[ENGINE_PATH_SIZE], user[32];
+	uint32_t uid, gid;
+	json_t *body;
 
+	if (!process_user(PROC, pid, health->container, &uid, &gid))
+		return;
+	(void)snprintf(user, sizeof(user), "%" PRIu32 ":%" PRIu32, uid, gid);
+	body = json_pack("{s:b, s:b, s:b, s:b, s:b, s:s, s:O}", "AttachStdin", false, "AttachStdout", true,
+			 "AttachStderr", true, "Tty", false, "Privileged", false, "User", user, "Cmd",
+			 health->argv);
 	if (!body)
 		return;
 	health->driver->n_checks++;
@@ -316,7 +326,7 @@ const char *health_look(struct driver *driver, const struct container *container
 	if (health->started_ms != container->started_ms)
 		health_reset(health, container->started_ms);
 	if (!health->is_running && clock_monotonic_us() >= health->due_us && has_room(health))
-		health_begin(health);
+		health_begin(health, container->pid);
 	return health->state;
 }
 

@@ -174,6 +174,25 @@ bool process_is_of(const char *proc, int64_t pid, const char *id)
 	return match(proc, pid, id) == 1;
 }
 
+/* The process is looked at last: before, the number may have been another one's. */
+bool process_user(const char *proc, int64_t pid, const char *id, uint32_t *ret_uid, uint32_t *ret_gid)
+{
+	cleanup_free char *status = NULL;
+	const char *uid, *gid;
+	char folder[PATH_MAX];
+
+	if (str_format(folder, sizeof(folder), "%s/%lld", proc, (long long)pid) < 0 ||
+	    read_of(folder, "status", STATUS_MAX, &status) < 0 || !process_is_of(proc, pid, id))
+		return false;
+	uid = strstr(status, "\nUid:\t");
+	gid = strstr(status, "\nGid:\t");
+	if (!uid || !gid)
+		return false;
+	*ret_uid = (uint32_t)strtoul(uid + strlen("\nUid:\t"), NULL, 10);
+	*ret_gid = (uint32_t)strtoul(gid + strlen("\nGid:\t"), NULL, 10);
+	return true;
+}
+
 enum status process_find(const char *proc, const char *id, int64_t *ret_pid, struct error *err)
 {
 	cleanup_closedir DIR *processes = opendir(proc);

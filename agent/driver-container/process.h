@@ -18,6 +18,9 @@
  * @proc PROC, or another folder in tests */
 bool process_is_of(const char *proc, int64_t pid, const char *id);
 
+/** The real uid and gid of process @pid, if process_is_of(); else false. */
+bool process_user(const char *proc, int64_t pid, const char *id, uint32_t *ret_uid, uint32_t *ret_gid);
+
 /** Finds the first process of container @id among all processes.
  * @ret_pid 0: there is no such process. STATUS_UNAVAILABLE if it is not found, and a process cannot be read
  * whole or @proc hides processes: then nothing is known. */

@@ -28,6 +28,7 @@ state_dir = "{work}/state"
 images = ["localhost/bb:1", "localhost/annotated:1", "localhost/checked:1", "localhost/app:1"]
 users = [{users}]
 networks = ["none", "isolated"]
+host_paths = ["{work}/host"]
 infra {{
   image = "localhost/bb:1"
   command = ["/bin/sleep", "1000000"]
@@ -87,6 +88,16 @@ RESTARTS = """restart {{
   }}
   stop_timeout"""
 
+# In the task block of a spec: a user, and a check that can be looked at.
+CHECKED = """  health {{
+    argv     = ["/bin/sh", "-c", "cat /host/keys > /data/by-the-check; : own-check; sleep 1; :"]
+    interval = "1s"
+    timeout  = "5s"
+    retries  = 1
+  }}
+  user = "%s"
+"""
+
 JOB = """job "checked" {{
   group "one" {{
     update {{
@@ -145,7 +156,7 @@ class Flow(Execs):
         self.room.holdfast("volume", "register", self.room.spec("single.hcl", text))
         self.start_driver()
 
-    def start_driver(self, engine="engine.sock", users='"0", "image", "app", "1234"'):
+    def start_driver(self, engine="engine.sock", users='"0", "image", "app", "1000", "1234"'):
         """@engine: the socket at which it finds the engine"""
         settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work, engine=engine,
                                    users=users)  # fmt: skip
@@ -316,6 +327,55 @@ class Flow(Execs):
                 return f.read()
         except OSError:
             return b""
+
+    def check_of(self, user, then):
+        """A task of @user, whose image has app as 1000:1000, writes @then into its passwd. Looks at its check."""
+        root = self.engine.work / "image"
+        (root / "etc").mkdir(exist_ok=True)
+        (root / "etc/passwd").write_text("app:x:1000:1000::/:/bin/sh\n", encoding="ascii")
+        (root / "etc/group").write_text("app:x:1000:\n", encoding="ascii")
+        os.chown(root / "etc/passwd", 1000, 1000)
+        tar = subprocess.run(["tar", "-C", str(root), "--numeric-owner", "-c", "."], check=True, capture_output=True).stdout
+        self.engine.add_image("localhost/app:1", tar)
+        keys = self.engine.work / "host/keys"
+        keys.parent.mkdir(exist_ok=True)
+        keys.write_text("of root", encoding="ascii")
+        os.chmod(keys, 0o400)
+        spec = SPEC.replace('    image   = "{image}"', '    image   = "{image}"\n    host_paths = {{ "%s" = "/host" }}' % keys.parent)
+        spec = spec.replace("  stop_timeout", CHECKED % user + "  stop_timeout")
+        alloc = self.run(spec=spec, image="localhost/app:1", script=f"echo '{then}' > /etc/passwd; echo begun; : own-passwd; while true; do sleep 0.2; done")
+        self.until(alloc, "RUNNING")
+
+        def ids(word):
+            """Uid and Gid lines of the shell with this word."""
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                if word in self.words_of(pid):
+                    try:
+                        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+                            lines = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+                    except OSError:
+                        continue  # it has ended
+                    if lines["Name"] == "sh":
+                        return lines["Uid"], lines["Gid"]
+            return None
+
+        wait_for("the task to have written", lambda: "begun" in self.room.holdfast("alloc", "logs", alloc).stdout)
+        time.sleep(2)  # a check of before may still run
+        found = wait_for("a check", lambda: ids(b"; : own-check;"), 30)
+        task = ids(b"; : own-passwd;")
+        read = os.path.exists(f"{self.node.published(alloc)}/by-the-check")
+        if read:
+            os.unlink(f"{self.node.published(alloc)}/by-the-check")
+        self.room.holdfast("alloc", "stop", alloc, "--timeout", "60s")
+        self.nothing_is_left()
+        assert found == task == ("\t".join(["1000"] * 4),) * 2, (found, task)
+        assert not read, "the check read a file of root"
+
+    def a_check_of_a_named_user_runs_as_the_task_whatever_it_writes_into_passwd(self):
+        self.check_of("app", "app:x:0:0::/:/bin/sh")
+
+    def a_check_of_a_number_runs_as_the_task_whatever_it_writes_into_passwd(self):
+        self.check_of("1000", f"app:x:1000:{self.engine.DRIVER_ID}::/:/bin/sh")
 
     def a_user_that_the_image_does_not_know_may_have_a_read_only_root(self):
         """podman binds a passwd and a group of its own then."""

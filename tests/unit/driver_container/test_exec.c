@@ -29,6 +29,8 @@ static struct {
 	const char *exits[8]; /* its answers to EXEC, one after the other; the last one again and again */
 	size_t n_exits;
 	size_t n_cancelled;
+	int64_t pid; /* of the container's first process */
+	char body[512];
 } model;
 
 static struct {
@@ -47,6 +49,10 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 {
 	assert_null(model.done);
 	(void)snprintf(model.last, sizeof(model.last), "%s %s", request->method, request->path);
+	model.body[0] = '\0';
+	if (request->body)
+		model.body[json_dumpb(request->body, model.body, sizeof(model.body) - 1, JSON_COMPACT)] =
+			'\0';
 	json_decref(request->body);
 	model.done = done;
 	model.data = request->data;
@@ -62,6 +68,15 @@ WRAPPED(void, engine_cancel, struct engine_call *call)
 		return;
 	model.n_cancelled++;
 	model.done = NULL;
+}
+
+WRAPPED(bool, process_user, const char *proc, int64_t pid, const char *id, uint32_t *ret_uid,
+	uint32_t *ret_gid)
+{
+	assert_string_equal(proc, "/proc");
+	*ret_uid = 1000;
+	*ret_gid = 1001;
+	return pid == model.pid && str_starts_with(id, "0");
 }
 
 WRAPPED(enum status, driver_take_order, struct driver *driver, enum order_kind kind,
@@ -183,6 +198,7 @@ UNIT_SETUP(begin, struct fixture, f)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	memset(&model, 0, sizeof(model));
+	model.pid = 7;
 	model.node = "prod/node-1";
 	model.namespace = "default";
 	memset(&client, 0, sizeof(client));
@@ -406,6 +422,7 @@ CASE(output_behind_a_long_head_stays_in_order)
 static const char *check(struct fixture *f)
 {
 	struct container container = {.id = "0123456789abcdef",
+				      .pid = 7,
 				      .state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING};
 	json_t *inspected = json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health",
 				      "{\"namespace\": \"default\", \"argv\": [\"true\"], \"interval_ms\": "
@@ -446,10 +463,32 @@ CASE(a_check_that_runs_on_without_output_has_no_result)
 
 static const char *look(struct fixture *f, json_t *inspected, const char *id)
 {
-	struct container container = {.state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING};
+	struct container container = {.pid = 7,
+				      .state = HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING};
 
 	(void)str_copy(container.id, sizeof(container.id), id);
 	return health_look(&f->driver, &container, inspected);
+}
+
+/* Engines would look the user up in the container's files, which the task may have changed. */
+CASE(a_check_has_the_ids_of_the_first_process_and_needs_it)
+{
+	cleanup(json_decrefp) json_t *inspected =
+		json_pack("{s:{s:{s:s}}}", "Config", "Labels", "dev.holdfast.health",
+			  "{\"namespace\": \"default\", \"argv\": [\"true\"], \"interval_ms\": 60000, "
+			  "\"timeout_ms\": 30000, \"retries\": 1}");
+
+	model.pid = 8; /* process 7 is another one's */
+	assert_string_equal(look(f, inspected, "0123456789abcdef"), "");
+	assert_null(model.done);
+	assert_int_equal(f->driver.n_checks, 0);
+	model.pid = 7; /* it is looked for again at once */
+	assert_string_equal(look(f, inspected, "0123456789abcdef"), "");
+	assert_string_equal(model.last, "POST /containers/0123456789abcdef/exec");
+	assert_contains(model.body, "\"User\":\"1000:1001\"");
+	assert_contains(model.body, "\"Privileged\":false");
+	assert_int_equal(f->driver.n_checks, 1);
+	model.done = NULL;
 }
 
 /* Its output never ends: the request for it is given up, and the engine is asked whether it still runs. */

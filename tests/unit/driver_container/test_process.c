@@ -213,6 +213,31 @@ CASE(a_process_that_is_ending_is_known_by_its_cgroup)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* Ids of other programs of the container, and those that a program took for a time, do not count. */
+CASE(the_user_of_a_container_is_the_real_one_of_its_first_process)
+{
+	uint32_t uid = 7, gid = 7;
+
+	add(f, "208", "208\t1", "0::/\n", MOUNT(ID));
+	assert_false(process_user(f->proc, 208, ID, &uid, &gid)); /* it shows no ids */
+	put(f, "208", "status", "Name:\tsh\nUid:\t1000\t1\t2\t3\nNSpid:\t208\t1\n");
+	assert_false(process_user(f->proc, 208, ID, &uid, &gid));
+	put(f, "208", "status", "Name:\tsh\nGid:\t1001\t4\t5\t6\nNSpid:\t208\t1\n");
+	assert_false(process_user(f->proc, 208, ID, &uid, &gid));
+	put(f, "208", "status",
+	    "Name:\tUid:\t0\nUid:\t1000\t1\t2\t3\nGid:\t4294967294\t4\t5\t6\nNSpid:\t208\t1\n");
+	assert_false(process_user(f->proc, 208, OTHER, &uid, &gid));
+	assert_false(process_user(f->proc, 209, ID, &uid, &gid));
+	assert_false(process_user(f->proc, 0, ID, &uid, &gid));
+	assert_int_equal(uid, 7);
+	assert_int_equal(gid, 7);
+	assert_true(process_user(f->proc, 208, ID, &uid, &gid));
+	assert_int_equal(uid, 1000);
+	assert_int_equal(gid, 4294967294);
+	put(f, "208", "status", "Name:\tsh\nUid:\t1000\t1\t2\t3\nGid:\t1001\t4\t5\t6\nNSpid:\t208\t2\n");
+	assert_false(process_user(f->proc, 208, ID, &uid, &gid));
+}
+
 CASE(a_folder_without_processes_is_no_evidence)
 {
 	int64_t pid;
