@@ -84,11 +84,13 @@ enum status pending_end(const char *state_dir, const char *name, struct error *e
 		     : STATUS_OK;
 }
 
-bool pending_may_start(const char *state_dir, const char *name)
+bool pending_may_start(const char *state_dir, const char *name, bool is_done)
 {
 	cleanup_close int fd = open_file(state_dir, name, O_RDONLY);
 	struct head head;
 
+	if (fd == -ENOENT)
+		return !is_done;
 	return fd >= 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) && head.is_ended == 0;
 }
 

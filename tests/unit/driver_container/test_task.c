@@ -1250,6 +1250,23 @@ CASE(a_destroyed_task_that_was_only_made_is_not_started_when_its_end_is_forgotte
 	expect_ended(f, false);
 }
 
+/* The disk took neither of two records of the order. */
+CASE(a_destroyed_task_whose_order_counts_as_begun_is_not_started)
+{
+	char path[FOLDER_SIZE + 16];
+
+	start_never(f);
+	fail_removal(f);
+	begin_next_run(f);
+	(void)snprintf(path, sizeof(path), "%s/orders", f->folder);
+	assert_int_equal(file_write_atomic(path, 0600, BOOT "\n", strlen(BOOT "\n")), 0);
+	nonces_free(f->driver.nonces);
+	assert_ok(nonces_open(path, BOOT, &f->driver.nonces, NULL));
+	assert_ok(nonces_begin(f->driver.nonces, &f->order, 0, NULL));
+	model.done = NULL;
+	expect_ended(f, false);
+}
+
 CASE(an_end_of_a_task_without_a_container_leaves_no_file)
 {
 	destroy(f, true);
