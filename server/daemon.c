@@ -641,6 +641,7 @@ void server_free(struct server *server)
 	server->fences = NULL;
 	rpc_server_free(server->rpc);
 	fencers_free(server->fencers);
+	server->fencers = NULL;
 	forward_free(server->forward);
 	watch_cancel_all(server);
 	gc_free(server->gc);

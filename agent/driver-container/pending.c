@@ -84,14 +84,17 @@ enum status pending_end(const char *state_dir, const char *name, struct error *e
 		     : STATUS_OK;
 }
 
-bool pending_may_start(const char *state_dir, const char *name, bool is_done)
+bool pending_may_start(const char *state_dir, const char *name, const uint8_t nonce[static ORDER_NONCE_SIZE],
+		       bool is_done)
 {
 	cleanup_close int fd = open_file(state_dir, name, O_RDONLY);
 	struct head head;
 
 	if (fd == -ENOENT)
 		return !is_done;
-	return fd >= 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) && head.is_ended == 0;
+	if (fd < 0 || pread(fd, &head, sizeof(head), 0) != sizeof(head))
+		return false;
+	return memcmp(head.order.nonce, nonce, ORDER_NONCE_SIZE) == 0 ? head.is_ended == 0 : !is_done;
 }
 
 /* The body goes last: half of this is no comparison. */

@@ -20,9 +20,10 @@ void pending_remove(const char *state_dir, const char *name);
  * Does nothing for a container without a file. */
 enum status pending_end(const char *state_dir, const char *name, struct error *err);
 
-/** May the container be started by its order?
+/** May the container be started by the order of @nonce? A file of another order does not count.
  * @is_done whether the order is: then not without a file, since it was not started before */
-bool pending_may_start(const char *state_dir, const char *name, bool is_done);
+bool pending_may_start(const char *state_dir, const char *name, const uint8_t nonce[static ORDER_NONCE_SIZE],
+		       bool is_done);
 
 /** Notes that the comparison of the container is over. If that fails, the next run of the driver compares it.
  * @started_ms when the run began that was compared; 0: it ended before */

@@ -656,7 +656,8 @@ static enum status check_still(const struct op *op, const char **ret_reason, str
 				 op->task, op->alloc);
 	*ret_reason = "ended";
 	if (nonces_has_ended(op->driver->nonces, &op->taken.order) ||
-	    !pending_may_start(op->driver->settings->state_dir, op->name, op->taken.use == NONCE_DONE))
+	    !pending_may_start(op->driver->settings->state_dir, op->name, op->taken.order.nonce,
+			       op->taken.use == NONCE_DONE))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "task '%s' of allocation %s was ended by DestroyTask or refused, and is not "
 				 "started; repeat DestroyTask until the container is gone",

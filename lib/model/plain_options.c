@@ -6,24 +6,24 @@
 
 #include <string.h>
 
-/* mount(8) runs a program for some other types: mount.fuse runs what the type names. The contents of f2fs name
- * further devices by path, those of btrfs by an id, and a tenant can write them. */
+/* mount(8) runs a program for some other types: mount.fuse runs what the type names. The contents of f2fs
+ * name further devices by path, those of btrfs by an id, and a tenant can write them. */
 static const char *const types[] = {"",	     "ext2", "ext3", "ext4", "xfs",  "vfat", "exfat",
 				    "ntfs3", "nfs",  "nfs4", "cifs", "smb3", "ceph"};
 
-/* No name is that of a path, a server, a device, a part of the storage or an identity at it, or gives more
- * rights than a mount without it has. The names of xfs(5), ext4(5), btrfs(5), nfs(5), mount.cifs(8) and
- * mount(8). */
+/* No name is that of a path, a server, a device, a part of the storage or an identity at it, gives more
+ * rights than a mount without it has, lets a mount come later than its call (bg), or stops the machine
+ * (errors=panic). The names of xfs(5), ext4(5), btrfs(5), nfs(5), mount.cifs(8) and mount(8). */
 static const char names[] =
 	"ac acdirmax acdirmin acl acregmax acregmin actimeo allocsize async attr2 autodefrag "
-	"barrier bg cache codepage commit compress compress-force cto data delalloc dir_mode "
-	"dirsync discard dmask echo_interval errors fg file_mode fmask gid gquota grpquota hard "
+	"barrier cache codepage commit compress compress-force cto data delalloc dir_mode "
+	"dirsync discard dmask echo_interval file_mode fmask gid gquota grpquota hard "
 	"inode32 inode64 iocharset iversion largeio lazytime local_lock lock logbsize logbufs "
 	"lookupcache max_inline mfsymlinks minorversion nconnect nfsvers noac noacl noatime "
 	"noattr2 noauto_da_alloc nobarrier nobrl nocto nodelalloc nodev nodiratime nodiscard "
 	"noexec noiversion nolargeio nolazytime nolock noquota nordirplus noresvport noserverino "
 	"nosharecache nosharesock nosuid nouser_xattr nouuid pquota prjquota proto quota rdirplus "
-	"relatime resvport retrans retry ro rsize serverino sharecache soft softerr ssd "
+	"relatime resvport retrans ro rsize serverino sharecache soft softerr ssd "
 	"strictatime stripe sunit swidth sync tcp timeo udp uid umask uquota user_xattr usrquota "
 	"utf8 vers wsize";
 

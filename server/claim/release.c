@@ -226,6 +226,9 @@ static void step(struct claim_entry *entry, const struct claim_event *event)
 
 static void ask_node(struct claim_entry *entry)
 {
+	if (entry->claim.create_index ==
+	    0) /* it is not ordered before it is durable, which drives it again */
+		return;
 	session_release_claim(entry->node->session, &entry->claim);
 	wait_longer(entry, 0);
 }

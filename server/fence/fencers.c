@@ -363,6 +363,8 @@ void fencers_compare_keys(struct fencers *fencers)
 {
 	struct fencer *fencer;
 
+	if (!fencers)
+		return;
 	LIST_FOREACH (fencer, &fencers->list, of_fencers)
 		fencer->has_other_keys = !has_our_key(fencer);
 }

@@ -80,7 +80,7 @@ struct fencers_count {
 /** NULL is allowed. */
 struct fencers_count fencers_count(const struct fencers *fencers);
 
-/** Compares their keys again: another one is in use. */
+/** Compares their keys again: another one is in use. NULL is allowed. */
 void fencers_compare_keys(struct fencers *fencers);
 
 /** The text of an alarm: a node whose fencer is in doubt, a fencer that is away, a switch that does not

@@ -567,9 +567,9 @@ static enum status check_ended(struct server *server, const Job *job, struct err
 		    (job_has_member(job, at) || at->alloc.desired_status != DESIRED_STOP))
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "job %s is not purged before its work has ended: allocation %s%s%s "
-					 "has not; wait until it has",
+					 "has not. Next: holdfast alloc stop %s, and wait until it has",
 					 job->id, at->id, at->alloc.node_id[0] != '\0' ? " on node " : "",
-					 at->alloc.node_id);
+					 at->alloc.node_id, at->id);
 	return STATUS_OK;
 }
 

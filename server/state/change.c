@@ -413,13 +413,24 @@ static void commit_free(struct commit *commit)
 }
 DEFINE_CLEANUP(struct commit, commit_free)
 
-/* The claim is durable, and with it all that was stored before it. */
-static void note_generation(struct state *state, const char *claim_id)
+/* A volume or claim is durable, and with it all that was stored before it. */
+static void note_generation(struct state *state, const struct change_object *object)
 {
-	const struct claim_entry *entry = state_claim(state, claim_id);
-	struct volume_entry *volume = entry->volume;
+	const struct volume *volume = object->value;
+	struct volume_entry *entry;
+	uint64_t generation;
 
-	volume->durable_generation = MAX(volume->durable_generation, entry->claim.generation);
+	if (object->kind == OBJECT_CLAIM) {
+		const struct claim_entry *claim =
+			state_claim(state, ((const struct claim *)object->value)->id);
+
+		entry = claim->volume;
+		generation = claim->claim.generation;
+	} else {
+		entry = state_volume(state, volume->namespace, volume->id);
+		generation = volume->generation;
+	}
+	entry->durable_generation = MAX(entry->durable_generation, generation);
 }
 
 /* The object is durable as of @revision: later changes of it that are still in flight will raise the index
@@ -438,8 +449,8 @@ static void note_revision(struct state *state, const struct change_object *objec
 	if (*create == 0)
 		*create = revision;
 	*modify = revision;
-	if (object->kind == OBJECT_CLAIM)
-		note_generation(state, ((const struct claim *)object->value)->id);
+	if (object->kind == OBJECT_CLAIM || object->kind == OBJECT_VOLUME)
+		note_generation(state, object);
 }
 
 static void observe_durable(struct server *server, struct change_object *objects, size_t n, uint64_t revision)

@@ -276,10 +276,15 @@ enum status identity_check_parameters(struct server *server, const struct rpc_ca
 				      struct message_text_entry *const *map, size_t n, struct error *err)
 {
 	static const char *const words[PARAMETERS_KIND_N] = {"parameters", "secrets"};
-	const char *key = parameters_find_unlisted(&server->config.parameters, plugin_id, kind, map, n);
-	enum status status =
-		key ? access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err) : STATUS_OK;
+	const char *key = NULL;
+	enum status status;
 
+	/* also if it equals the stored one, which no answer may show */
+	for (size_t i = 0; i < n && !key; i++)
+		if (kind != PARAMETERS_SECRETS || !str_eq(map[i]->value, VOLUME_REDACTED))
+			key = parameters_find_unlisted(&server->config.parameters, plugin_id, kind, &map[i],
+						       1);
+	status = key ? access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err) : STATUS_OK;
 	return status == STATUS_OK
 		       ? status
 		       : error_prefix(err,

@@ -270,11 +270,9 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 			       spec.parts.volume.context_digest);
 	TRY(check_claims(entry, &spec.parts.volume, err));
 	TRY(identity_check_volume(server, call, entry, &spec.parts, err));
-	if (spec.is_new || spec.secrets_replaced)
-		TRY(identity_check_parameters(server, call, spec.parts.volume.plugin_id,
-					      spec.parts.volume.namespace, PARAMETERS_SECRETS,
-					      VOLUME_MAP(spec.parts.secrets->secrets),
-					      spec.parts.secrets->n_secrets, err));
+	TRY(identity_check_parameters(server, call, spec.parts.volume.plugin_id, spec.parts.volume.namespace,
+				      PARAMETERS_SECRETS, VOLUME_MAP(given->secrets->secrets),
+				      given->secrets->n_secrets, err));
 	TRY(check_schedule(server, entry, &spec.parts, err));
 	if (!is_creation && (!entry || volume_is_placeholder(&entry->volume) ||
 			     !str_eq(entry->volume.external_id, spec.parts.volume.external_id)))

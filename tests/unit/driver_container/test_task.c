@@ -1845,6 +1845,24 @@ CASE(comparisons_of_another_boot_are_forgotten)
 	assert_int_equal(count_pending(f), 0);
 }
 
+/* A network is made again by another order, while the file of the former one may still be there. */
+CASE(the_mark_of_an_end_counts_for_its_own_order)
+{
+	static const uint8_t other[ORDER_NONCE_SIZE] = {9};
+	Holdfast__Driver__V1__NetworkConfig body =
+		PB(holdfast__driver__v1__network_config, .alloc_id = TEXT(ALLOC));
+	struct taken taken = {.reason = "", .body = &body.base};
+
+	taken.order.nonce[0] = 1;
+	assert_ok(pending_put(f->settings.state_dir, "holdfast-net-x", ID, &taken, NULL));
+	assert_true(pending_may_start(f->settings.state_dir, "holdfast-net-x", taken.order.nonce, true));
+	assert_ok(pending_end(f->settings.state_dir, "holdfast-net-x", NULL));
+	assert_false(pending_may_start(f->settings.state_dir, "holdfast-net-x", taken.order.nonce, false));
+	assert_true(pending_may_start(f->settings.state_dir, "holdfast-net-x", other, false));
+	assert_false(pending_may_start(f->settings.state_dir, "holdfast-net-x", other, true));
+	pending_remove(f->settings.state_dir, "holdfast-net-x");
+}
+
 /* --- a container that the engine has forgotten when the next run of the driver begins --- */
 
 static void recover(struct fixture *f, const char *alloc, const char *id)
