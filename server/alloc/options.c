@@ -37,7 +37,7 @@ static bool has_mount_options(const Holdfast__V1__MountOptions *options)
 static enum status check_plain(const struct volume_request *request,
 			       const Holdfast__V1__MountOptions *options, struct error *err)
 {
-#define NEXT "; holdfast-alloc(5) lists them. Next: write it into mount_options of the volume"
+#define NEXT "; holdfast-volume(5) lists those that are. Next: write it into mount_options of the volume"
 	if (!fs_type_is_plain(options->fs_type))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: mount_options.fs_type: '%s' is not for an allocation to "

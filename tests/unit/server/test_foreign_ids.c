@@ -981,6 +981,14 @@ CASE(secrets_that_root_does_not_list_need_the_right_to_adopt)
 	       "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\",\"secrets\":{\"mount_flags\":\"x\"}"
 	       "}",
 	       STATUS_PERMISSION_DENIED);
+	must(f, "CreateSnapshot", "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"kept\"}", "snap-1");
+	expect(&b, "Volumes.DeleteSnapshot",
+	       "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\",\"secrets\":{\"mount_flags\":\"x\"}}",
+	       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.ListSnapshots", "{\"pluginId\":\"nfs\",\"secrets\":{\"mount_flags\":\"x\"}}",
+	       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.ListSnapshots", "{\"pluginId\":\"nfs\",\"secrets\":{\"password\":\"x\"}}",
+	       STATUS_OK);
 	expect(&b, "Volumes.Delete",
 	       "{\"id\":\"own\",\"namespace\":\"b\",\"secrets\":{\"mount_flags\":\"x\"}}",
 	       STATUS_PERMISSION_DENIED);
