@@ -85,13 +85,12 @@ def test_names(files):
 
 def program_names(files):
     """test_root_mounthelper_race is tests/integration/mounthelper/test_race.c; fuzz_wire is fuzz_wire.c."""
-    stems = {Path(name).stem for name in files if name.startswith("tests/") and name.endswith((".c", ".py"))}
-    ends = tuple(re.sub(r"^(test|check)_", "_", stem) for stem in stems if re.match(r"(test|check)_", stem))
-
-    def known(name):
-        return name in stems or name.endswith(ends) or name == "test_docs"
-
-    return known
+    paths = [Path(name) for name in files if name.startswith("tests/") and name.endswith((".c", ".py"))]
+    names = {path.stem for path in paths} | {"test_docs"}
+    for path in paths:
+        end = re.sub(r"^(test|check)_", "", path.stem)
+        names.update(f"test_{kind}{path.parent.name}_{end}" for kind in ("", "root_"))
+    return names.__contains__
 
 
 def source_words(files):
@@ -123,8 +122,8 @@ def anchors(path):
 def check_quotes(path, files, tests, is_program, words):
     text = re.sub(r"^```.*?^```", "", read(path), flags=re.M | re.S)
     for quoted in set(re.findall(r"`([^`\n]+)`", text)):
-        if re.fullmatch(r"(test|fuzz)_\w+", quoted):
-            if not is_program(quoted) and quoted not in tests:
+        if re.fullmatch(r"(test|fuzz)_[\w*]+", quoted):
+            if not is_program(quoted) and not fnmatch.filter(tests, quoted):
                 fault(f"{shown(path)}: there is no test program {quoted}")
         elif re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", quoted):
             known = quoted in tests or quoted in words or quoted in metric_names() or quoted in modules_of("server")

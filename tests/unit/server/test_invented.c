@@ -1734,13 +1734,23 @@ CLUSTER_TEST(a_node_uses_up_at_most_half_of_the_generations_of_an_epoch)
 /* The next generation is the nearest that could be granted twice. */
 CLUSTER_TEST(the_next_generation_is_not_granted_after_a_node_had_it)
 {
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct ticket ticket;
+	struct alloc alloc;
 	struct claim held;
 
 	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
 	held = claim_of(f, ALLOC_1);
 	provoke_report(f, &f->n1);
 	report_past(f, &held, generation_of_db(f) + 1);
 	assert_int_equal(generation_of_db(f), held.generation + 1);
+	report(f, &f->n1, f->n1.report_epoch, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	assert_int_equal(response->ticket.len, sizeof(ticket));
+	memcpy(&ticket, response->ticket.data, sizeof(ticket));
+	assert_int_equal(ticket.generation, held.generation + 1); /* the volume's, which is durable */
 }
 
 CLUSTER_TEST(generations_are_raised_at_the_rate_of_adoptions)
