@@ -40,7 +40,8 @@ static enum status write_file(const char *path, mode_t mode, const char *text, s
 	const struct passwd *account = geteuid() == 0 ? getpwnam(AGENT_ACCOUNT) : NULL;
 	int r = file_write_atomic(path, mode, text, strlen(text));
 
-	if (r >= 0 && account && mode == 0600 && chown(path, account->pw_uid, account->pw_gid) < 0)
+	/* no link is followed, which the owner of the folder could put there */
+	if (r >= 0 && account && mode == 0600 && lchown(path, account->pw_uid, account->pw_gid) < 0)
 		r = -errno;
 	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
 }

@@ -62,7 +62,15 @@ enum status volume_check_map(const char *field, struct message_text_entry *const
 
 enum status volume_check_secrets(struct message_text_entry *const *secrets, size_t n, struct error *err)
 {
-	return volume_check_map("secrets", secrets, n, err);
+	TRY(volume_check_map("secrets", secrets, n, err));
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(secrets[i]->value, VOLUME_REDACTED))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "secrets: '%.64s' is \"" VOLUME_REDACTED
+					 "\", which keeps a value only when a registered volume is "
+					 "registered again: give the value",
+					 secrets[i]->key);
+	return STATUS_OK;
 }
 
 enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err)
@@ -205,7 +213,8 @@ static enum status check_context(const struct volume_parts *parts, struct error 
 
 static enum status check_secrets(const struct volume_parts *parts, struct error *err)
 {
-	return volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets, err);
+	return volume_check_map("secrets", VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets,
+				err);
 }
 
 /* Source and profile define a native volume completely: a field without effect would be a promise. */

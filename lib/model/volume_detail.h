@@ -93,7 +93,7 @@ enum status volume_secrets_take(Holdfast__V1__VolumeSecrets *secrets, struct mes
 /** Check mount options of any origin; no flag is part of a message. */
 enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err);
 
-/** Check the secrets of a request. */
+/** Check the secrets of a request; "[redacted]" is refused, which only a registration may have. */
 enum status volume_check_secrets(struct message_text_entry *const *secrets, size_t n, struct error *err);
 
 /** Same rules for other maps; @field for messages. */

@@ -305,6 +305,32 @@ static enum status check_volume_parameters(struct server *server, const struct r
 					 parts->detail->n_parameters, err);
 }
 
+/* A secret may confine a volume, and without any a plugin may use its own: checks the right to leave out one
+ * that the volume has, or the one whose storage it shares. */
+static enum status check_left_out(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *entry, const struct volume_parts *parts,
+				  struct error *err)
+{
+	const struct volume_entry *from =
+		entry && !volume_is_placeholder(&entry->volume)
+			? entry
+			: state_volume(&server->state, parts->volume.namespace, parts->detail->shares);
+	const Holdfast__V1__VolumeSecrets *stored = from ? volume_secrets_of(server, &from->volume) : NULL;
+	enum status status = STATUS_OK;
+
+	for (size_t i = 0; stored && i < stored->n_secrets && status == STATUS_OK; i++)
+		if (!message_text_map_find(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets,
+					   stored->secrets[i]->key))
+			status =
+				access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
+	return status == STATUS_OK
+		       ? status
+		       : error_prefix(
+				 err,
+				 "secrets: volume %s has one that is left out here, which may confine it",
+				 from->id);
+}
+
 /* Is it the storage that the volume has already? */
 static bool is_unchanged(const struct volume_entry *entry, const struct storage_id *id)
 {
@@ -322,6 +348,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 
 	TRY(check_mount_options(server, call, entry, parts, err));
 	TRY(check_volume_parameters(server, call, entry, parts, err));
+	TRY(check_left_out(server, call, entry, parts, err));
 	storage_identify(volume, parts->detail, &id);
 	if (is_unchanged(entry, &id))
 		return STATUS_OK;

@@ -32,7 +32,8 @@ enum status identity_check_parameters(struct server *server, const struct rpc_ca
 				      struct message_text_entry *const *map, size_t n, struct error *err);
 
 /** May the volume be stored as @parts? @entry as it is stored now; NULL: it is new.
- * STATUS_PERMISSION_DENIED without the right to adopt (also for mount options that are not plain);
+ * STATUS_PERMISSION_DENIED without the right to adopt (also for mount options that are not plain, and for
+ * secrets that are left out);
  * STATUS_ALREADY_EXISTS names the volume that has the storage, if the caller may see that;
  * STATUS_FAILED_PRECONDITION: `shares` names another storage; STATUS_RESOURCE_EXHAUSTED: the storage has
  * STORAGE_NAMES_MAX names. To be called in the turn in which it is stored. */

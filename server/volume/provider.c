@@ -83,7 +83,8 @@ static enum status overlay_secrets(struct volume_parts *parts, struct message_te
 	TRY(volume_secrets_take(parts->secrets, secrets, n, err));
 	/* both together have the same bounds: they are stored, so that a server after this one can continue
 	 */
-	return volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets, err);
+	return volume_check_map("secrets", VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets,
+				err);
 }
 
 /* Is the volume still as the caller has read it? */

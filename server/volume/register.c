@@ -150,17 +150,6 @@ static enum status volume_spec_begin(struct server *server, const struct volume_
 	return is_creation ? STATUS_OK : volume_parts_begin(&spec->parts, err);
 }
 
-static enum status refuse_redacted(const struct volume_parts *given, struct error *err)
-{
-	for (size_t i = 0; i < given->secrets->n_secrets; i++)
-		if (str_eq(given->secrets->secrets[i]->value, VOLUME_REDACTED))
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "secrets: '%.64s' is \"" VOLUME_REDACTED
-					 "\", which keeps the stored value, but the volume is new",
-					 given->secrets->secrets[i]->key);
-	return STATUS_OK;
-}
-
 /* Sets defaults, and checks the rules of a type. */
 static enum status complete(struct volume_parts *update, struct volume_entry *entry, bool is_creation,
 			    struct error *err)
@@ -188,7 +177,9 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 			err, STATUS_INVALID_ARGUMENT, 0,
 			"type: only csi volumes have a provider that creates them; a native volume is "
 			"registered: holdfast volume register");
-	return status == STATUS_OK && !entry ? refuse_redacted(update, err) : status;
+	return status == STATUS_OK && !entry ? volume_check_secrets(VOLUME_MAP(update->secrets->secrets),
+								    update->secrets->n_secrets, err)
+					     : status;
 }
 
 /* The storage of @volume, which was a placeholder in @entry, must remain that of each claim that surely has

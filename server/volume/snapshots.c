@@ -370,11 +370,12 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct error bad;
 
-	if (!err && (!made || made->snapshot_id[0] == '\0' || strlen(made->snapshot_id) > EXTERNAL_ID_MAX)) {
-		(void)error_set(
-			&bad, STATUS_INTERNAL, 0,
-			"plugin %s made the snapshot but named it with no id, or one of more than %d bytes",
-			work->snapshot->plugin_id, EXTERNAL_ID_MAX);
+	if (!err && (!made || made->snapshot_id[0] == '\0' || strlen(made->snapshot_id) > EXTERNAL_ID_MAX ||
+		     !str_is_text(made->snapshot_id))) { /* no request could name it */
+		(void)error_set(&bad, STATUS_INTERNAL, 0,
+				"plugin %s made the snapshot but named it with no id, or one that is no text "
+				"or has more than %d bytes",
+				work->snapshot->plugin_id, EXTERNAL_ID_MAX);
 		err = &bad;
 	}
 	if (!err && check_source(server, work, &bad) != STATUS_OK) {

@@ -612,11 +612,12 @@ static void on_created(struct server *server, const Holdfast__V1__PluginReply *r
 		err = &bad;
 	}
 	if (!err && (!reply->create || reply->create->external_id[0] == '\0' ||
-		     strlen(reply->create->external_id) > EXTERNAL_ID_MAX)) {
-		(void)error_set(
-			&bad, STATUS_INTERNAL, 0,
-			"the plugin made the volume but named it with no id, or one of more than %d bytes",
-			EXTERNAL_ID_MAX);
+		     strlen(reply->create->external_id) > EXTERNAL_ID_MAX ||
+		     !str_is_text(reply->create->external_id))) { /* no start could read it from the store */
+		(void)error_set(&bad, STATUS_INTERNAL, 0,
+				"the plugin made the volume but named it with no id, or one that is no text "
+				"or has more than %d bytes",
+				EXTERNAL_ID_MAX);
 		err = &bad;
 	}
 	if (!err && check_source_still(work, &bad) != STATUS_OK) {

@@ -994,6 +994,70 @@ CASE(secrets_that_root_does_not_list_need_the_right_to_adopt)
 	       STATUS_PERMISSION_DENIED);
 }
 
+#define SECRETS(secrets) ",\"secrets\":{" secrets "}"
+#define KEEPS(key) "\"" key "\":\"[redacted]\""
+
+/* Without its flags a volume is the whole account, and without any secret a plugin may use its own. */
+CASE(secrets_that_confine_a_volume_are_left_out_with_the_right_to_adopt_only)
+{
+#define ACCOUNT(id, more)                                                                                   \
+	"{\"volume\":{" IN("b", id) NFS ",\"externalId\":\"account\",\"context\":{\"share\":\"/all\"}" more \
+					"}}"
+	static const char both[] = ACCOUNT("v", SECRETS("\"key\":\"roots\",\"mount_flags\":\"subdir=b\""));
+	cleanup(caller_release) struct caller_client b, adopter, again;
+	char text[ERROR_MSG_MAX];
+
+	must(f, "Register", both, NULL);
+	list_parameter(f, "nfs", "key");
+	caller_with(f, WRITES, &b);
+	assert_int_equal(ask_as(&b, "Volumes.Register", ACCOUNT("v", SECRETS(KEEPS("key"))), text),
+			 STATUS_PERMISSION_DENIED);
+	assert_contains(text, "secrets: volume v has one that is left out here");
+	expect(&b, "Volumes.Register", ACCOUNT("v", SECRETS(KEEPS("mount_flags"))), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Register", ACCOUNT("v", ""), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Register", ACCOUNT("v", SECRETS(KEEPS("key") "," KEEPS("mount_flags"))),
+	       STATUS_OK);
+	expect(&b, "Volumes.Register", ACCOUNT("w", ",\"shares\":\"v\""), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Register", ACCOUNT("w", ",\"shares\":\"v\"" SECRETS("\"key\":\"x\"")),
+	       STATUS_PERMISSION_DENIED);
+	caller_with(f, ADOPTS, &adopter);
+	expect(&adopter, "Volumes.Register", ACCOUNT("v", SECRETS(KEEPS("key"))), STATUS_OK);
+	caller_with(f, WRITES, &again);
+	expect(&again, "Volumes.Register", ACCOUNT("w", ",\"shares\":\"v\"" SECRETS("\"key\":\"x\"")),
+	       STATUS_OK);
+}
+
+/* Elsewhere the word would be a value, which nothing checks. */
+CASE(only_a_registration_keeps_secrets)
+{
+	static const char asked[] =
+		"{\"id\":\"own\",\"namespace\":\"b\",\"capacityMin\":\"1073741824\"" SECRETS(
+			KEEPS("mount_flags")) "}";
+	cleanup(caller_release) struct caller_client caller;
+	char text[ERROR_MSG_MAX];
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS SECRETS("\"mount_flags\":\"x\"") "}}", "vol-1");
+	must(f, "CreateSnapshot", "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"kept\"}", "snap-1");
+	caller_of(f, ADOPTS, "write", &caller);
+	assert_int_equal(ask_as(&caller, "Volumes.Expand", asked, text), STATUS_INVALID_ARGUMENT);
+	assert_contains(text, "give the value");
+	expect(&caller, "Volumes.CreateSnapshot",
+	       "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"" SECRETS(KEEPS("mount_flags")) "}",
+	       STATUS_INVALID_ARGUMENT);
+	expect(&caller, "Volumes.DeleteSnapshot",
+	       "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"" SECRETS(KEEPS("mount_flags")) "}",
+	       STATUS_INVALID_ARGUMENT);
+	expect(&caller, "Volumes.ListSnapshots", "{\"pluginId\":\"nfs\"" SECRETS(KEEPS("mount_flags")) "}",
+	       STATUS_INVALID_ARGUMENT);
+	expect(&caller, "Volumes.Delete",
+	       "{\"id\":\"own\",\"namespace\":\"b\"" SECRETS(KEEPS("mount_flags")) "}",
+	       STATUS_INVALID_ARGUMENT);
+	expect(&caller, "Volumes.Register",
+	       "{\"volume\":{" IN("b", "own") NFS SECRETS(KEEPS("mount_flags")) "}}", STATUS_OK);
+	expect(&caller, "Volumes.Create", "{\"volume\":{" IN("b", "v") NFS SECRETS(KEEPS("key")) "}}",
+	       STATUS_INVALID_ARGUMENT);
+}
+
 CASE(a_creation_that_the_provider_answers_with_another_volume_is_forgotten)
 {
 	cleanup(caller_release) struct caller_client b;

@@ -119,6 +119,18 @@ PROVIDER_TEST(a_name_is_of_one_volume_of_a_namespace)
 	must(f, "CreateSnapshot", SNAP, "snap-1");
 }
 
+/* No request could delete it, or make a volume of it. */
+PROVIDER_TEST(a_snapshots_id_that_is_no_text_is_not_taken)
+{
+	must(f, "Create", DB, NULL);
+	provider.names_made = "snap\n1";
+	refuses(f, "CreateSnapshot", SNAP, STATUS_INTERNAL, "one that is no text");
+	assert_string_equal(record(f, "s1")->snapshot_id, "");
+	provider.names_made = "snap-1";
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	provider.names_made = NULL;
+}
+
 PROVIDER_TEST(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does)
 {
 	must(f, "Create", DB, NULL);

@@ -317,6 +317,12 @@ PROVIDER_TEST(a_made_volume_without_a_usable_id_is_kept_in_mind)
 	refuses(f, "Create", DB, STATUS_INTERNAL, "named it with no id");
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
 	provider.names_nothing = false;
+	provider.names_made = "vol\n1"; /* of a controller's node; no start could read it */
+	refuses(f, "Create", DB, STATUS_INTERNAL, "one that is no text");
+	assert_string_equal(db(f)->volume.external_id, "");
+	provider_crash(f);
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+	provider.names_made = NULL;
 	must(f, "Create", DB, "vol-1");
 }
 
@@ -1164,7 +1170,7 @@ CASE(bad_requests_are_refused_with_their_code_and_change_nothing)
 		{"Register", "{\"volume\":{" DB_HEAD ",\"namespace\":\"a/b\"}}", STATUS_INVALID_ARGUMENT,
 		 "namespace:"},
 		{"Register", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"k\":\"[redacted]\"}}}",
-		 STATUS_INVALID_ARGUMENT, "the volume is new"},
+		 STATUS_INVALID_ARGUMENT, "give the value"},
 		{"Create", "{}", STATUS_INVALID_ARGUMENT, "volume: missing"},
 		{"Create", "{\"volume\":{" DB_HEAD ",\"externalId\":\"x\"}}", STATUS_INVALID_ARGUMENT,
 		 "external_id:"},
