@@ -198,6 +198,14 @@ bool volume_has_capability(const struct volume *volume, enum access_mode access,
 	return false;
 }
 
+bool volume_has_attachment(const struct volume *volume, enum attachment_mode attachment)
+{
+	for (uint32_t i = 0; i < volume->n_capabilities; i++)
+		if (volume->capabilities[i].attachment_mode == attachment)
+			return true;
+	return false;
+}
+
 bool volume_is_placeholder(const struct volume *volume)
 {
 	return volume->n_capabilities == 0;

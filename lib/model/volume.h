@@ -94,6 +94,9 @@ enum status volume_merge(struct volume *current, const struct volume *update, co
 bool volume_has_capability(const struct volume *volume, enum access_mode access,
 			   enum attachment_mode attachment);
 
+/** Does it offer any capability of this kind? */
+bool volume_has_attachment(const struct volume *volume, enum attachment_mode attachment);
+
 /** Makes the source of a csi volume in the mount helper's form: the ticket's digest is of this, so that it
  * names the storage. @context_digest "": the volume has no context. */
 void volume_csi_to_wire(const char *external_id, const char *context_digest, struct mh_source *ret);

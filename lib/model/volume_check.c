@@ -99,14 +99,9 @@ enum status mount_options_check(const Holdfast__V1__MountOptions *options, struc
 static enum status check_mount_options(const struct volume *volume, const Holdfast__V1__MountOptions *options,
 				       struct error *err)
 {
-	bool is_file_system = false;
-
 	if (!options || (options->fs_type[0] == '\0' && options->n_mount_flags == 0))
 		return STATUS_OK;
-	for (uint32_t i = 0; i < volume->n_capabilities; i++)
-		if (volume->capabilities[i].attachment_mode == ATTACHMENT_FILE_SYSTEM)
-			is_file_system = true;
-	if (!is_file_system)
+	if (!volume_has_attachment(volume, ATTACHMENT_FILE_SYSTEM))
 		return error_invalid(err, "mount_options",
 				     "a volume that is only attached as a block device is never "
 				     "mounted; leave them out, or add a capability with attachment_mode "

@@ -35,6 +35,7 @@
 #include "state/claim_log.h"
 #include "state/state.h"
 #include "state/storage_index.h"
+#include "volume/identity.h"
 #include "volume/store.h"
 #include "volume/view.h"
 
@@ -654,12 +655,25 @@ static enum status check_often(const struct alloc_entry *alloc, struct error *er
 			 alloc->id, alloc->n_granted, alloc->node->id);
 }
 
+/* Root may have removed the name of the file system since the volume was registered. */
+static enum status check_device(struct server *server, const struct asked *asked, struct error *err)
+{
+	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
+	const struct volume *volume = &asked->volume->volume;
+
+	assert(request); /* admitted */
+	return volume->type == VOLUME_CSI && request->attachment_mode == ATTACHMENT_BLOCK_DEVICE
+		       ? identity_check_device(server, volume->plugin_id, err)
+		       : STATUS_OK;
+}
+
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
 			 struct alloc_entry *alloc, struct error *err)
 {
 	struct attach_need need;
 
 	TRY(check_detaching(asked->volume, asked->node, err));
+	TRY(check_device(server, asked, err));
 	TRY(grant_need_attach(asked->volume, asked->node, &need, err));
 	TRY(check_often(alloc, err));
 	TRY(reserve(server, call, asked, &need, err));

@@ -305,16 +305,59 @@ static enum status check_volume_parameters(struct server *server, const struct r
 					 parts->detail->n_parameters, err);
 }
 
+/* The volume as it is stored, or else the one whose storage it shares; NULL: neither. */
+static const struct volume_entry *volume_before(struct server *server, const struct volume_entry *entry,
+						const struct volume_parts *parts)
+{
+	return entry && !volume_is_placeholder(&entry->volume)
+		       ? entry
+		       : state_volume(&server->state, parts->volume.namespace, parts->detail->shares);
+}
+
+enum status identity_check_device(struct server *server, const char *plugin_id, struct error *err)
+{
+	if (!server->config.acl || parameters_fs_type(&server->config.parameters, plugin_id)[0] != '\0')
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"block-device: who writes to a raw device of plugin %s could choose how it is mounted "
+		"later. Next: name the file system of its volumes without one, plugin \"%s\" { fs_type "
+		"= \"ext4\" } in server.hcl, and reload the server",
+		plugin_id, plugin_id);
+}
+
+/* Checks the right to the device itself: options and secrets of mounts do not confine it. */
+static enum status check_device(struct server *server, const struct rpc_call *call,
+				const struct volume_entry *entry, const struct volume_parts *parts,
+				struct error *err)
+{
+	const struct volume *volume = &parts->volume;
+	const struct volume_entry *before = volume_before(server, entry, parts);
+	enum status status;
+
+	if (!volume_has_attachment(volume, ATTACHMENT_BLOCK_DEVICE))
+		return STATUS_OK;
+	if (volume->type == VOLUME_CSI)
+		TRY(identity_check_device(server, volume->plugin_id, err));
+	if (!before || volume_has_attachment(&before->volume, ATTACHMENT_BLOCK_DEVICE))
+		return STATUS_OK;
+	status = access_check(server, call, ACCESS_VOLUME_ADOPT, volume->namespace, err);
+	return status == STATUS_OK
+		       ? status
+		       : error_prefix(
+				 err,
+				 "requested_capabilities: volume %s has no block-device, which is all of its "
+				 "storage, not only the part that its mounts show",
+				 before->id);
+}
+
 /* A secret may confine a volume, and without any a plugin may use its own: checks the right to leave out one
  * that the volume has, or the one whose storage it shares. */
 static enum status check_left_out(struct server *server, const struct rpc_call *call,
 				  const struct volume_entry *entry, const struct volume_parts *parts,
 				  struct error *err)
 {
-	const struct volume_entry *from =
-		entry && !volume_is_placeholder(&entry->volume)
-			? entry
-			: state_volume(&server->state, parts->volume.namespace, parts->detail->shares);
+	const struct volume_entry *from = volume_before(server, entry, parts);
 	const Holdfast__V1__VolumeSecrets *stored = from ? volume_secrets_of(server, &from->volume) : NULL;
 	enum status status = STATUS_OK;
 
@@ -349,6 +392,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	TRY(check_mount_options(server, call, entry, parts, err));
 	TRY(check_volume_parameters(server, call, entry, parts, err));
 	TRY(check_left_out(server, call, entry, parts, err));
+	TRY(check_device(server, call, entry, parts, err));
 	storage_identify(volume, parts->detail, &id);
 	if (is_unchanged(entry, &id))
 		return STATUS_OK;

@@ -31,6 +31,10 @@ enum status identity_check_parameters(struct server *server, const struct rpc_ca
 				      const char *plugin_id, const char *namespace, enum parameters_kind kind,
 				      struct message_text_entry *const *map, size_t n, struct error *err);
 
+/** May volumes of a CSI plugin be block devices? STATUS_FAILED_PRECONDITION unless server.hcl names the file
+ * system of those without one, or all callers have all rights. */
+enum status identity_check_device(struct server *server, const char *plugin_id, struct error *err);
+
 /** May the volume be stored as @parts? @entry as it is stored now; NULL: it is new.
  * STATUS_PERMISSION_DENIED without the right to adopt (also for mount options that are not plain, and for
  * secrets that are left out);

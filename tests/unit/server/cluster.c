@@ -239,6 +239,15 @@ static void store_csi_volume(struct fixture *f, const char *id)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
+void name_fs_type(struct fixture *f, const char *fs_type)
+{
+	struct parameters_lists *lists = &f->server->config.parameters;
+
+	lists->n_lists = 1;
+	lists->lists[0] = (struct parameters_list){.plugin_id = PARAMETERS_ANY};
+	(void)str_copy(lists->lists[0].fs_type, sizeof(lists->lists[0].fs_type), fs_type);
+}
+
 void register_csi(struct fixture *f, const char *id)
 {
 	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;

@@ -248,7 +248,8 @@ TEST(parameters_are_listed_by_plugin)
 {
 	static const char *const refused[] = {
 		"plugin { parameters = [] }\n", "plugin \"a b\" { parameters = [] }\n",
-		"plugin \"nfs\" { other = 1 }\n", "plugin \"nfs\" { parameters = [ 1 ] }\n"};
+		"plugin \"nfs\" { fs_type = \"f2fs\" }\n", "plugin \"nfs\" { other = 1 }\n",
+		"plugin \"nfs\" { parameters = [ 1 ] }\n"};
 	struct message_text_entry type = {.key = (char *)(uintptr_t) "type"};
 	struct message_text_entry *map[] = {&type};
 	char text[256];
@@ -259,10 +260,13 @@ TEST(parameters_are_listed_by_plugin)
 	assert_string_equal(parameters_find_unlisted(&config.parameters, "nfs", PARAMETERS_OF_CALLS, map, 1),
 			    "type");
 	assert_null(parameters_find_unlisted(&config.parameters, "nfs", PARAMETERS_OF_CALLS, NULL, 0));
-	assert_ok(load(
-		"cluster = \"c\"\nplugin \"*\" { parameters = [\"type\"] }\n"
-		"plugin \"nfs\" { secrets = [\"type\"] }\nplugin \"ebs\" { parameters = [\"a\", \"*\"] }\n",
-		&config, &err));
+	assert_ok(
+		load("cluster = \"c\"\nplugin \"*\" { parameters = [\"type\"] }\n"
+		     "plugin \"nfs\" { secrets = [\"type\"] }\nplugin \"ebs\" { parameters = [\"a\", \"*\"]\n"
+		     "fs_type = \"xfs\" }\n",
+		     &config, &err));
+	assert_string_equal(parameters_fs_type(&config.parameters, "ebs"), "xfs");
+	assert_string_equal(parameters_fs_type(&config.parameters, "nfs"), "");
 	assert_null(parameters_find_unlisted(&config.parameters, "other", PARAMETERS_OF_CALLS, map, 1));
 	assert_null(parameters_find_unlisted(&config.parameters, "ebs", PARAMETERS_OF_CALLS, map, 1));
 	assert_non_null(parameters_find_unlisted(&config.parameters, "nfs", PARAMETERS_OF_CALLS, map, 1));

@@ -1027,6 +1027,68 @@ CASE(secrets_that_confine_a_volume_are_left_out_with_the_right_to_adopt_only)
 	       STATUS_OK);
 }
 
+#define MODES(id, modes, more)                                                                           \
+	"{\"volume\":{" IN("b",                                                                          \
+			   id) "\"type\":\"CSI\",\"pluginId\":\"nfs\",\"requestedCapabilities\":[" modes \
+			       "]" more "}}"
+#define MODE(kind) "{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"" kind "\"}"
+#define MOUNTED MODE("FILE_SYSTEM")
+#define DEVICE MODE("BLOCK_DEVICE")
+
+/* Without a type mount(8) goes by the contents, and those of f2fs name other disks of the node. */
+CASE(a_plugin_with_block_devices_mounts_nothing_without_a_type)
+{
+	cleanup(caller_release) struct caller_client b;
+	uint64_t before;
+	char text[ERROR_MSG_MAX];
+
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", MODES("early", MOUNTED, ""), STATUS_OK);
+	assert_int_equal(ask_as(&b, "Volumes.Create", MODES("own", DEVICE, ""), text),
+			 STATUS_FAILED_PRECONDITION);
+	assert_contains(text, "plugin \"nfs\" { fs_type");
+	refuses(f, "Create", MODES("own", DEVICE, ""), STATUS_FAILED_PRECONDITION, "fs_type");
+	name_fs_type(f, "xfs");
+	expect(&b, "Volumes.Create", MODES("own", DEVICE, ""), STATUS_OK);
+	assert_int_equal(ask_as(&b, "Volumes.Register", MODES("own", MOUNTED, ""), text), STATUS_OK);
+	assert_contains(text, "\"fs_type\":\"xfs\"");
+	assert_int_equal(ask_as(&b, "Volumes.Register",
+				MODES("own", MOUNTED, ",\"mountOptions\":{\"mountFlags\":[\"ro\"]}"), text),
+			 STATUS_OK);
+	assert_contains(text, "\"fs_type\":\"xfs\"");
+	before = NON_NULL(state_volume(&f->server->state, "b", "own"))->volume.modify_index;
+	expect(&b, "Volumes.Register", MODES("own", MOUNTED, ",\"mountOptions\":{\"mountFlags\":[\"ro\"]}"),
+	       STATUS_OK); /* the same, also in use */
+	assert_int_equal(NON_NULL(state_volume(&f->server->state, "b", "own"))->volume.modify_index, before);
+	assert_int_equal(ask_as(&b, "Volumes.Register",
+				MODES("own", MOUNTED, ",\"mountOptions\":{\"fsType\":\"ext4\"}"), text),
+			 STATUS_OK);
+	assert_contains(text, "\"fs_type\":\"ext4\"");
+	assert_int_equal(ask_as(&b, "Volumes.Register", MODES("early", MOUNTED, ""), text), STATUS_OK);
+	assert_contains(text, "\"fs_type\":\"xfs\"");
+}
+
+/* No flag, secret or type confines the device itself. */
+CASE(a_volume_becomes_a_block_device_with_the_right_to_adopt_only)
+{
+#define SUBVOLUME \
+	",\"externalId\":\"disk\",\"mountOptions\":{\"fsType\":\"btrfs\",\"mountFlags\":[\"subvol=b\"]}"
+	cleanup(caller_release) struct caller_client b, adopter;
+	char text[ERROR_MSG_MAX];
+
+	must(f, "Register", MODES("v", MOUNTED, SUBVOLUME), NULL);
+	name_fs_type(f, "xfs");
+	caller_with(f, WRITES, &b);
+	assert_int_equal(ask_as(&b, "Volumes.Register", MODES("v", MOUNTED "," DEVICE, SUBVOLUME), text),
+			 STATUS_PERMISSION_DENIED);
+	assert_contains(text, "requested_capabilities: volume v has no block-device");
+	expect(&b, "Volumes.Register", MODES("second", MOUNTED "," DEVICE, SUBVOLUME ",\"shares\":\"v\""),
+	       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Register", MODES("second", MOUNTED, SUBVOLUME ",\"shares\":\"v\""), STATUS_OK);
+	caller_with(f, ADOPTS, &adopter);
+	expect(&adopter, "Volumes.Register", MODES("v", MOUNTED "," DEVICE, SUBVOLUME), STATUS_OK);
+}
+
 /* Elsewhere the word would be a value, which nothing checks. */
 CASE(only_a_registration_keeps_secrets)
 {
