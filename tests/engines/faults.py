@@ -257,6 +257,7 @@ class Faults(Flow):
         marker = f"holdfast-task-{self.n + 1}"
         alloc = self.next_id()
         self.watch.look_for(marker, self.node.published(alloc))
+        wait_for("the server to know the driver", self.driver_is_healthy)  # before the server may die
         with self.killed(row) if row else contextlib.nullcontext():
             assert self.in_network("isolated", check=not row, main=SCRIPT.replace("{marker}", marker)) == alloc
         if row and row[1] == "server":  # who may have died before it was durable; the same id again is the same allocation

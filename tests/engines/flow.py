@@ -182,7 +182,8 @@ class Flow(Execs):
 
     def run(self, script=STAYS, image="localhost/bb:1", spec=SPEC, check=True):
         """Submit it, for the only node that has the driver; its id."""
-        wait_for("the server to know the driver", self.driver_is_healthy)
+        if check:
+            wait_for("the server to know the driver", self.driver_is_healthy)
         alloc = self.next_id()
         self.n += 1
         spec = self.room.spec("task.hcl", spec.format(name=f"task-{self.n}", script=script, image=image))
