@@ -207,12 +207,25 @@ bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message
 	return true;
 }
 
+static bool is_blank(const char *text)
+{
+	return text[strspn(text, " \t\r\n")] == '\0';
+}
+
+bool volume_secret_is_left_out(const struct message_text_entry *stored,
+			       struct message_text_entry *const *given, size_t n)
+{
+	const struct message_text_entry *found = message_text_map_find(given, n, stored->key);
+
+	return !found || (is_blank(found->value) && !is_blank(stored->value));
+}
+
 enum status volume_secrets_take(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *given,
 				size_t n, struct error *err)
 {
 	TRY(volume_check_secrets(given, n, err));
 	for (size_t i = 0; n > 0 && i < secrets->n_secrets; i++)
-		if (!message_text_map_find(given, n, secrets->secrets[i]->key))
+		if (volume_secret_is_left_out(VOLUME_MAP(secrets->secrets)[i], given, n))
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "secrets: '%.64s' is stored, and stored ones are not combined with "
 					 "others: give all secrets of the volume",

@@ -85,6 +85,10 @@ enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t mi
 bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
 			    size_t n_over);
 
+/** Does @given lack @stored, or a value for it? A blank one is no secret to many plugins. */
+bool volume_secret_is_left_out(const struct message_text_entry *stored,
+			       struct message_text_entry *const *given, size_t n);
+
 /** The same with the secrets of a request, checked. STATUS_INVALID_ARGUMENT if they leave out a stored one:
  * no caller combines a secret that it does not give with others, which may name another server. */
 enum status volume_secrets_take(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *given,

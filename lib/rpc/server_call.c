@@ -704,8 +704,10 @@ bool rpc_call_is_of_connection(const struct rpc_call *a, const struct rpc_call *
 {
 	if (!a->caller || !b->caller)
 		return a->caller == b->caller && a->conn == b->conn;
-	/* not by the server that vouches: its identity may be replaced meanwhile */
-	return str_eq(a->caller->address, b->caller->address) && str_eq(a->caller->uri, b->caller->uri);
+	/* of the server that vouches only the name counts: its certificate may be replaced meanwhile.
+	 * Connections to two servers may have one address. */
+	return str_eq(a->conn->peer.uri, b->conn->peer.uri) &&
+	       str_eq(a->caller->address, b->caller->address) && str_eq(a->caller->uri, b->caller->uri);
 }
 
 const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call)

@@ -213,17 +213,25 @@ static bool options_reach_alike(const Holdfast__V1__MountOptions *a, const Holdf
 	       (a && b && message_eq(&a->base, &b->base));
 }
 
-/* Has @parts the context, profile and mount options of the volume that it shares the storage of? A volume
- * without a context may be all that the provider's id names, and another profile trusts the contents more. A
- * node gives no id to a namespace. */
-static bool is_alike(struct server *server, const struct volume_parts *parts)
+/* Has @parts the context, profile and mount options (and secrets, if @entry is registered) of the volume that
+ * it shares the storage of? A volume without a context may be all that the provider's id names, and another
+ * profile trusts the contents more. A node gives no id to a namespace. */
+static bool is_alike(struct server *server, const struct volume_entry *entry,
+		     const struct volume_parts *parts)
 {
 	const struct volume *volume = &parts->volume;
 	const struct volume_entry *named =
 		state_volume(&server->state, volume->namespace, parts->detail->shares);
 	const Holdfast__V1__VolumeDetail *detail = named ? volume_detail_of(server, &named->volume) : NULL;
+	const Holdfast__V1__VolumeSecrets *secrets = named ? volume_secrets_of(server, &named->volume) : NULL;
 	struct storage_id id;
 
+	/* which may confine the first name in place of options; see check_left_out() for a new name's */
+	if (entry && !volume_is_placeholder(&entry->volume) &&
+	    !message_text_maps_eq(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets,
+				  secrets ? VOLUME_MAP(secrets->secrets) : NULL,
+				  secrets ? secrets->n_secrets : 0))
+		return false;
 	/* another volume may have got the name since */
 	storage_identify(volume, parts->detail, &id);
 	return named && !volume_is_placeholder(&named->volume) && storage_is_same(&named->storage, &id) &&
@@ -236,12 +244,13 @@ static bool is_alike(struct server *server, const struct volume_parts *parts)
 
 /* Checks the right to use another part of the storage that @parts shares, or by another profile. */
 static enum status check_words(struct server *server, const struct rpc_call *call,
-			       const struct volume_parts *parts, struct error *err)
+			       const struct volume_entry *entry, const struct volume_parts *parts,
+			       struct error *err)
 {
 	const char *namespace = parts->volume.namespace;
 	enum status status;
 
-	if (parts->detail->shares[0] == '\0' || is_alike(server, parts))
+	if (parts->detail->shares[0] == '\0' || is_alike(server, entry, parts))
 		return STATUS_OK;
 	status = access_check(server, call, ACCESS_VOLUME_ADOPT, namespace, err);
 	if (status != STATUS_OK)
@@ -262,7 +271,7 @@ static enum status check_mount_options(struct server *server, const struct rpc_c
 	enum status status;
 
 	if (options_reach_alike(detail ? detail->mount_options : NULL, parts->detail->mount_options) ||
-	    (parts->detail->shares[0] != '\0' && is_alike(server, parts)))
+	    (parts->detail->shares[0] != '\0' && is_alike(server, entry, parts)))
 		return STATUS_OK;
 	status = access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
 	return status == STATUS_OK
@@ -362,8 +371,8 @@ static enum status check_left_out(struct server *server, const struct rpc_call *
 	enum status status = STATUS_OK;
 
 	for (size_t i = 0; stored && i < stored->n_secrets && status == STATUS_OK; i++)
-		if (!message_text_map_find(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets,
-					   stored->secrets[i]->key))
+		if (volume_secret_is_left_out(VOLUME_MAP(stored->secrets)[i],
+					      VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets))
 			status =
 				access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
 	return status == STATUS_OK
@@ -407,7 +416,7 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 	if (status == STATUS_OK)
 		status = check_storage(server, call, volume, shares, &id, err);
 	if (status == STATUS_OK)
-		status = check_words(server, call, parts, err);
+		status = check_words(server, call, entry, parts, err);
 	if (status == STATUS_OK)
 		status = check_provider_id(server, call, volume, &id, err);
 	if (status == STATUS_OK)

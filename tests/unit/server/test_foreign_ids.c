@@ -997,6 +997,8 @@ CASE(secrets_that_root_does_not_list_need_the_right_to_adopt)
 #define SECRETS(secrets) ",\"secrets\":{" secrets "}"
 #define KEEPS(key) "\"" key "\":\"[redacted]\""
 
+#define PREFIXED ",\"mountOptions\":{\"mountFlags\":[\"prefix=b\"]}"
+
 /* Without its flags a volume is the whole account, and without any secret a plugin may use its own. */
 CASE(secrets_that_confine_a_volume_are_left_out_with_the_right_to_adopt_only)
 {
@@ -1022,9 +1024,17 @@ CASE(secrets_that_confine_a_volume_are_left_out_with_the_right_to_adopt_only)
 	       STATUS_PERMISSION_DENIED);
 	caller_with(f, ADOPTS, &adopter);
 	expect(&adopter, "Volumes.Register", ACCOUNT("v", SECRETS(KEEPS("key"))), STATUS_OK);
+	expect(&adopter, "Volumes.Register", ACCOUNT("flagged", PREFIXED ",\"shares\":\"v\""), STATUS_OK);
 	caller_with(f, WRITES, &again);
 	expect(&again, "Volumes.Register", ACCOUNT("w", ",\"shares\":\"v\"" SECRETS("\"key\":\"x\"")),
 	       STATUS_OK);
+	/* a blank one is no secret to many plugins */
+	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS("\"key\":\"\"")), STATUS_PERMISSION_DENIED);
+	expect(&again, "Volumes.Register", ACCOUNT("w2", ",\"shares\":\"v\"" SECRETS("\"key\":\" \"")),
+	       STATUS_PERMISSION_DENIED);
+	/* flags confine this name, and secrets the other one */
+	expect(&again, "Volumes.Register", ACCOUNT("flagged", ",\"mountOptions\":{}"),
+	       STATUS_PERMISSION_DENIED);
 }
 
 #define MODES(id, modes, more)                                                                           \
@@ -1103,6 +1113,10 @@ CASE(only_a_registration_keeps_secrets)
 	caller_of(f, ADOPTS, "write", &caller);
 	assert_int_equal(ask_as(&caller, "Volumes.Expand", asked, text), STATUS_INVALID_ARGUMENT);
 	assert_contains(text, "give the value");
+	expect(&caller, "Volumes.Expand",
+	       "{\"id\":\"own\",\"namespace\":\"b\",\"capacityMin\":\"1073741824\"" SECRETS(
+		       "\"mount_flags\":\" \"") "}",
+	       STATUS_INVALID_ARGUMENT);
 	expect(&caller, "Volumes.CreateSnapshot",
 	       "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"" SECRETS(KEEPS("mount_flags")) "}",
 	       STATUS_INVALID_ARGUMENT);

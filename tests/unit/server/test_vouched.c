@@ -41,8 +41,8 @@ static void on_renewed(enum status status, const ProtobufCMessage *response, con
 	*(bool *)userdata = true;
 }
 
-/* Over a connection of the node to @address. */
-static void renew(struct fixture *f, const char *address)
+/* Over a connection from @address to the server of @client. */
+static void renew_through(struct fixture *f, struct rpc_client *client, const char *address)
 {
 	const struct rpc_peer from = peer;
 	const struct rpc_behalf behalf = {.peer = &peer};
@@ -54,11 +54,16 @@ static void renew(struct fixture *f, const char *address)
 	(void)str_copy(peer.address, sizeof(peer.address), address);
 	assert_int_equal(pki_make_request(&key, &csr, NULL), STATUS_OK);
 	request.csr = csr;
-	assert_ok(rpc_client_call_for(f->n1.client, &behalf, &holdfast__v1__nodes__descriptor, "Renew",
+	assert_ok(rpc_client_call_for(client, &behalf, &holdfast__v1__nodes__descriptor, "Renew",
 				      &request.base, TIMEOUT_US, on_renewed, &is_done, NULL, NULL));
 	UNTIL(f, is_done);
 	pki_key_free(key);
 	peer = from;
+}
+
+static void renew(struct fixture *f, const char *address)
+{
+	renew_through(f, f->n1.client, address);
 }
 
 static void begin(struct fixture *f)
@@ -148,6 +153,20 @@ CASE(a_renewal_over_another_connection_prolongs_no_session_through_a_follower)
 	run_for(f->event, 2 * LIFE_S * 1000);
 	assert_true(f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_UNAUTHENTICATED);
+}
+
+/* A thief's connection to another follower may have the address of the session's. */
+CASE(a_renewal_through_another_follower_is_over_another_connection)
+{
+	struct caller_client other;
+
+	begin(f);
+	caller_init(&other, f, "holdfast://c1/server/other", NULL);
+	renew_through(f, other.client, peer.address);
+	assert_string_equal(state_node(&f->server->state, "n1")->session_serial, "");
+	renew(f, peer.address);
+	assert_string_not_equal(state_node(&f->server->state, "n1")->session_serial, "");
+	caller_release(&other);
 }
 
 static void on_enrolled(enum status status, const ProtobufCMessage *response, const struct error *err,
