@@ -34,6 +34,7 @@
 
 enum {
 	IMAGE_ID_LENGTH = 71,
+	IMAGE_NAME_SIZE = 512,
 	NS_PER_MS = 1000000,
 	STOP_DEFAULT_MS = 10000,
 	SIGNAL_BASE = 128,
@@ -344,6 +345,36 @@ const char *container_image_registry(const char *image)
 	return strcspn(image, ".:ABCDEFGHIJKLMNOPQRSTUVWXYZ") < n || str_starts_with(image, "localhost/")
 		       ? ""
 		       : "docker.io/";
+}
+
+/* REGISTRY/REPOSITORY@DIGEST, as engines read it: they ignore a tag before a digest. */
+static int plain_name(const char *image, char *ret, size_t size)
+{
+	static const char official[] = "docker.io/";
+	const char *digest = strchrnul(image, '@');
+	const char *slash = memrchr(image, '/', (size_t)(digest - image));
+	const char *last = slash ? slash + 1 : image;
+	bool is_official = str_starts_with(image, official) && last == image + strlen(official);
+
+	return str_format(ret, size, "%s%.*s%s%.*s%s", container_image_registry(image), (int)(last - image),
+			  image, is_official ? "library/" : "", (int)strcspn(last, ":@"), last, digest);
+}
+
+bool container_image_is_named(const json_t *described, const char *image)
+{
+	char wanted[IMAGE_NAME_SIZE], found[IMAGE_NAME_SIZE];
+	const json_t *name;
+	size_t i;
+
+	if (!strchr(image, '@'))
+		return true;
+	if (plain_name(image, wanted, sizeof(wanted)) < 0)
+		return false;
+	json_array_foreach (json_object_get(described, "RepoDigests"), i, name)
+		if (json_is_string(name) && plain_name(json_string_value(name), found, sizeof(found)) >= 0 &&
+		    str_eq(found, wanted))
+			return true;
+	return false;
 }
 
 static int set_image(json_t *body, const char *image)

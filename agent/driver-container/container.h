@@ -29,6 +29,11 @@ bool container_stage(const struct settings *settings, const char *plugin_id, cha
  * without one. */
 const char *container_image_registry(const char *image);
 
+/** Does the engine know the image by the name @image? Podman looks only for the digest behind @, in each
+ * local image. A digest means the same bytes whenever it is looked for.
+ * @described answer of GET /images/NAME/json */
+bool container_image_is_named(const json_t *described, const char *image);
+
 /* The order that makes a container. */
 struct container_order {
 	const char *nonce;   /* in hex */

@@ -1035,7 +1035,8 @@ static void on_pulled(enum status status, const struct error *err, const json_t 
 	ask_image(op);
 }
 
-static void ask_pull(struct op *op)
+/* @is_other one of another name has its digest */
+static void ask_pull(struct op *op, bool is_other)
 {
 	const struct settings *settings = op->driver->settings;
 	struct engine_request request = {
@@ -1050,8 +1051,9 @@ static void ask_pull(struct op *op)
 		return;
 	}
 	op_refuse(op, STATUS_FAILED_PRECONDITION,
-		  "the engine at %s has no image %s%s%s: pull it, or allow the driver to (pull in %s)",
+		  "the engine at %s has no image %s%s%s%s: pull it, or allow the driver to (pull in %s)",
 		  settings->engine_socket, container_image_registry(image), image,
+		  is_other ? ", only one of another name with that digest" : "",
 		  op->has_pulled ? ", and could not pull it" : "", settings->path);
 }
 
@@ -1076,9 +1078,11 @@ static void on_image(enum status status, const struct error *err, const json_t *
 	struct error own;
 
 	if (status == STATUS_NOT_FOUND)
-		ask_pull(op);
+		ask_pull(op, false);
 	else if (status != STATUS_OK)
 		op_fail(op, err);
+	else if (!container_image_is_named(json, op->spec.image->text))
+		ask_pull(op, true);
 	else if (check_still(op, &reason, &own) != STATUS_OK)
 		refuse_order(op, reason, &own);
 	else if (make_plugin_folder(op))

@@ -297,6 +297,35 @@ static void an_image_of_another_registry_is_not_taken_for_an_allowed_one(void **
 	assert_non_null(strstr(err.msg, "has no image docker.io/library/bb:1"));
 }
 
+/* Root allows localhost/other@*; the engine has localhost/bb:1 of that digest, which podman finds by it. */
+static void an_image_of_another_name_is_not_taken_by_its_digest(void **state)
+{
+	const char *digest = getenv("IMAGE_DIGEST");
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err = {0};
+	struct wish w;
+	char name[128];
+
+	wish_task(&w, "by-digest", "sleep 1000");
+	(void)snprintf(name, sizeof(name), "localhost/other@%s", digest);
+	w.values[0].text = name;
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "has no image localhost/other@sha256:"));
+	if (!str_eq(getenv("ENGINE"), "podman")) /* Docker gives an image that nobody pulled no digest */
+		return;
+	assert_non_null(strstr(err.msg, "only one of another name"));
+	(void)snprintf(name, sizeof(name), "localhost/bb:2@%s", digest);
+	wish_task(&w, "by-digest", "sleep 1000");
+	w.values[0].text = name;
+	pack_task(&w);
+	sign(&w);
+	if (start(&w, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(destroy("by-digest", true), STATUS_OK);
+}
+
 /* --- streams ----------------------------------------------------------------------------------------------
  */
 
@@ -1593,6 +1622,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tasks[] = {
 		cmocka_unit_test(the_engine_is_found_healthy),
 		cmocka_unit_test(an_image_of_another_registry_is_not_taken_for_an_allowed_one),
+		cmocka_unit_test(an_image_of_another_name_is_not_taken_by_its_digest),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_that_failed_is_restarted_on_its_mounts),
 		cmocka_unit_test(a_health_check_runs_in_its_task),

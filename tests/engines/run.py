@@ -65,7 +65,7 @@ socket = "{work}/run/driver.sock"
 engine = "{work}/engine.sock"
 publish_dir = "{work}/publish"
 state_dir = "{work}/state"
-images = ["localhost/bb:1", "bb:1"]
+images = ["localhost/bb:1", "bb:1", "localhost/bb:2@*", "localhost/other@*"]
 users = ["0", "0:0", "1000"]
 networks = ["none", "isolated"]
 host_paths = ["{work}/host", "{work}/more"]
@@ -311,13 +311,17 @@ class World:
     def phase(self, name, account=AGENT):
         """Output of a phase, run by the agent's account, or another one."""
         env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "ENGINE": self.engine, "HOST_PATH": f"{self.work}/host",
-                                  "HOST_PATH_WITH_MORE": f"{self.work}/more"}  # fmt: skip
+                                  "HOST_PATH_WITH_MORE": f"{self.work}/more", "IMAGE_DIGEST": self.image_digest()}  # fmt: skip
         (self.work / "agent").mkdir(exist_ok=True)
         shutil.chown(self.work / "agent", AGENT)
         done = subprocess.run(["setpriv", f"--reuid={account}", "--regid=nogroup", "--clear-groups", self.test(), name], env=env,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=500,
                               check=False)  # fmt: skip
         return done.stdout
+
+    def image_digest(self):
+        image = json.loads(ask(self.work, "GET", "/images/localhost/bb:1/json")[1])
+        return (image["RepoDigests"] or [f"@{image['Id']}"])[0].partition("@")[2]
 
     def refusals(self):
         """Reason and code of each that is on record."""

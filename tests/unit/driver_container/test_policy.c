@@ -500,6 +500,54 @@ TEST(an_engine_gets_each_image_with_its_registry)
 	}
 }
 
+/* Docker describes its hub's images without the registry, podman with it. */
+TEST(an_image_is_taken_by_its_digest_under_its_own_name_alone)
+{
+#define DIGEST "@sha256:" DIGITS_63 "a"
+	const struct {
+		const char *image, *described;
+		bool is_named;
+	} rows[] = {
+		{"reg.net/a/x" DIGEST, "{'RepoDigests': ['reg.net/a/x" DIGEST "']}", true},
+		{"reg.net/a/x" DIGEST, "{'RepoDigests': [null, 'y', 'reg.net/a/x" DIGEST "']}", true},
+		{"reg.net/a/x:1" DIGEST, "{'RepoDigests': ['reg.net/a/x" DIGEST "']}", true},
+		{"reg:5000/x" DIGEST, "{'RepoDigests': ['reg:5000/x" DIGEST "']}", true},
+		{"bb" DIGEST, "{'RepoDigests': ['docker.io/library/bb" DIGEST "']}", true},
+		{"bb:1" DIGEST, "{'RepoDigests': ['bb" DIGEST "']}", true},
+		{"docker.io/bb" DIGEST, "{'RepoDigests': ['bb" DIGEST "']}", true},
+		{"docker.io/library/bb" DIGEST, "{'RepoDigests': ['bb" DIGEST "']}", true},
+		{"team/web" DIGEST, "{'RepoDigests': ['docker.io/team/web" DIGEST "']}", true},
+		{"docker.io/team/web" DIGEST, "{'RepoDigests': ['team/web" DIGEST "']}", true},
+		{"localhost/bb" DIGEST, "{'RepoDigests': ['localhost/bb" DIGEST "']}", true},
+		{"reg.net/a/x:1", "{}", true},
+		{"sha256:" DIGITS_63 "a", "{}", true},
+		{"reg.net/a/x" DIGEST, "{'RepoDigests': ['reg.net/b/private" DIGEST "']}", false},
+		{"reg.net/a/x" DIGEST, "{'RepoDigests': ['reg.net/a/x@sha256:" DIGITS_63 "b']}", false},
+		{"reg.net/a/x" DIGEST, "{'RepoTags': ['reg.net/a/x:1']}", false},
+		{"reg.net/a/x" DIGEST, "{'RepoDigests': null}", false},
+		{"reg.net/a/x" DIGEST, "{'RepoDigests': []}", false},
+		{"bb" DIGEST, "{'RepoDigests': ['localhost/bb" DIGEST "']}", false},
+		{"docker.io/bb" DIGEST, "{'RepoDigests': ['docker.io/team/bb" DIGEST "']}", false},
+		{"docker.io/reg.net/x" DIGEST, "{'RepoDigests': ['reg.net/x" DIGEST "']}", false},
+		{"docker.eu/bb" DIGEST, "{'RepoDigests': ['docker.eu/library/bb" DIGEST "']}", false},
+		{"reg:5000/x" DIGEST, "{'RepoDigests': ['reg:5000/y" DIGEST "']}", false},
+		{"reg.net/a" DIGEST "/x" DIGEST, "{'RepoDigests': ['reg.net/a" DIGEST "']}", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[256];
+		cleanup(json_decrefp) json_t *described = NULL;
+
+		(void)str_copy(text, sizeof(text), rows[i].described);
+		for (char *quote = text; (quote = strchr(quote, '\''));)
+			*quote = '"';
+		described = json_loads(text, 0, NULL);
+		assert_non_null(described);
+		assert_msg(container_image_is_named(described, rows[i].image) == rows[i].is_named,
+			   "%s with %s", rows[i].image, text);
+	}
+}
+
 static void expect_mounts(const char *more, const struct sample *s, enum status status, const char *reason)
 {
 	struct settings settings = read_settings(more);

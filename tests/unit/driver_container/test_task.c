@@ -64,6 +64,8 @@ static struct {
 	engine_done_fn *held_done; /* of the last one */
 	void *held_userdata;
 	bool has_no_image;
+	const char *called;   /* the image, by name and digest; NULL: it has no such name */
+	const char *pulled;   /* name that it has after the next pull; NULL: as before */
 	bool is_disk_broken;  /* no file is written in its place */
 	bool has_no_program;  /* for plugins, on this machine */
 	bool runs_as_ordered; /* as the kernel shows it; otherwise its mounts are the test's own */
@@ -288,7 +290,11 @@ static void answer_last(void)
 	bool is_look = str_eq(model.last, "GET " NAME "/json") || str_eq(model.last, "GET " NETWORK "/json");
 	bool is_other = str_eq(model.last, "GET " OTHER "/json");
 	bool is_create = str_starts_with(model.last, "POST /containers/create");
-	json_t *json = is_create ? json_pack("{s:s}", "Id", ID) : is_look && model.body ? describe() : NULL;
+	bool is_image = str_starts_with(model.last, "GET /images/");
+	json_t *json = is_create		  ? json_pack("{s:s}", "Id", ID)
+		       : is_look && model.body	  ? describe()
+		       : is_image && model.called ? json_pack("{s:[s]}", "RepoDigests", model.called)
+						  : NULL;
 	struct error err;
 
 	model.done = NULL;
@@ -296,6 +302,8 @@ static void answer_last(void)
 		model.meanwhile();
 	if (str_starts_with(model.last, "POST " NAME "/start"))
 		model.has_run = true;
+	if (str_starts_with(model.last, "POST /images/create") && model.pulled)
+		model.called = model.pulled;
 	if (str_starts_with(model.last, "POST /containers/" ID "/kill?signal=SIGKILL") &&
 	    !model.ignores_kill && model.killed == STATUS_OK)
 		(void)kill(model.process, SIGKILL);
@@ -314,8 +322,7 @@ static void answer_last(void)
 		done(error_set(&err, model.killed, 0, "it cannot be killed"), &err, NULL, model.userdata);
 	else if (is_look && json && model.is_look_refused)
 		done(error_set(&err, STATUS_INTERNAL, 0, "too large"), &err, NULL, model.userdata);
-	else if (is_other || (is_look && !json) ||
-		 (model.has_no_image && str_starts_with(model.last, "GET /images/")))
+	else if (is_other || (is_look && !json) || (model.has_no_image && is_image))
 		done(error_set(&err, STATUS_NOT_FOUND, 0, "no such container"), &err, NULL, model.userdata);
 	else
 		done(STATUS_OK, NULL, json, model.userdata);
@@ -1645,26 +1652,51 @@ CASE(a_plugin_is_not_made_without_the_program_that_sets_its_umask)
 	assert_contains(model.asked, "/containers/create");
 }
 
-/* A local image of another registry is none of its images. */
-CASE(an_image_is_looked_up_and_pulled_with_its_registry)
+static void order_image(struct fixture *f, const char *name)
 {
 	Holdfast__Driver__V1__ConfigValue image =
-		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = TEXT("bb:1"));
+		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = (char *)(uintptr_t)name);
 	Holdfast__Driver__V1__ConfigValue *config[] = {&image};
 	Holdfast__Driver__V1__TaskConfig task =
 		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
 		   .driver = TEXT("container"), .n_config = 1, .config = config);
 
-	(void)str_copy(f->settings.images[0], sizeof(f->settings.images[0]), "bb:1");
-	f->settings.pull = model.has_no_image = true;
 	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
 	order_digest(f->body, f->n_body, f->order.digest);
 	assert_ok(order_sign(&f->order, seed, NULL));
 	order_task(f, false);
+}
+
+/* A local image of another registry is none of its images. */
+CASE(an_image_is_looked_up_and_pulled_with_its_registry)
+{
+	(void)str_copy(f->settings.images[0], sizeof(f->settings.images[0]), "bb:1");
+	f->settings.pull = model.has_no_image = true;
+	order_image(f, "bb:1");
 	assert_contains(model.asked, "GET /images/docker.io/library/bb:1/json\n"
 				     "POST /images/create?fromImage=docker.io/library/bb:1\n"
 				     "GET /images/docker.io/library/bb:1/json\n");
 	assert_contains(answer.msg, "no image docker.io/library/bb:1");
+}
+
+/* Podman finds it by the digest alone. */
+CASE(an_image_that_has_another_name_is_pulled_under_the_allowed_one_or_not_taken)
+{
+#define DIGEST "@sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	(void)str_copy(f->settings.images[0], sizeof(f->settings.images[0]), "reg.example.net/a/*");
+	model.called = "reg.example.net/b/private" DIGEST;
+	order_image(f, "reg.example.net/a/x" DIGEST);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, "only one of another name with that digest: pull it");
+	assert_null(strstr(model.asked, "POST"));
+	f->settings.pull = true;
+	order_image(f, "reg.example.net/a/x" DIGEST);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, "another name with that digest, and could not pull it: pull it");
+	assert_null(strstr(model.asked, "/containers/create"));
+	model.pulled = "reg.example.net/a/x" DIGEST;
+	order_image(f, "reg.example.net/a/x:1" DIGEST);
+	assert_contains(model.asked, "/containers/create");
 }
 
 /* --- another order of the same start: the node's values, or root's limits, have changed since --- */
