@@ -526,6 +526,12 @@ static bool compare_bind(const struct readback *readback, const json_t *mount, s
 	return true;
 }
 
+static bool is_of_kernel(const char *point)
+{
+	return path_is_within(point, "/proc") || path_is_within(point, "/sys") ||
+	       path_is_within(point, "/dev");
+}
+
 /* Keeps a volume that the image declares: a folder of the engine's own with a random name. It is writable
  * without a bound, which read_only_root promises that nothing is. */
 static bool keep_image_volume(struct readback *readback, const json_t *mount, struct readback_fault *ret)
@@ -534,6 +540,8 @@ static bool keep_image_volume(struct readback *readback, const json_t *mount, st
 
 	if (json_is_true(json_object_get(host_of(readback->asked), "ReadonlyRootfs")))
 		return differ(ret, "read_only_root", "no volume of the image", target);
+	if (!path_is_normal(target) || str_eq(target, "/") || is_of_kernel(target))
+		return differ(ret, "mount", "no volume of the image there", target);
 	if (!str_eq(text_at(mount, "Type"), "volume") || strlen(name) != 64 ||
 	    strspn(name, "0123456789abcdef") != 64 || readback->n_image_volumes == IMAGE_VOLUMES_MAX ||
 	    str_copy(readback->image_volumes[readback->n_image_volumes], PATH_MAX, target) < 0)
@@ -746,12 +754,6 @@ static int visit_targets(const struct mount_entry *entry, void *userdata)
 			return 1;
 	}
 	return 0;
-}
-
-static bool is_of_kernel(const char *point)
-{
-	return path_is_within(point, "/proc") || path_is_within(point, "/sys") ||
-	       path_is_within(point, "/dev");
 }
 
 /* A link of the image leads to where the mount is. */

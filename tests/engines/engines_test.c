@@ -326,6 +326,21 @@ static void an_image_of_another_name_is_not_taken_by_its_digest(void **state)
 	assert_int_equal(destroy("by-digest", true), STATUS_OK);
 }
 
+/* podman with crun lets it take the place of the kernel's. */
+static void an_image_with_a_volume_in_sys_is_not_started(void **state)
+{
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err = {0};
+	struct wish w;
+
+	wish_task(&w, "in-sys", "sleep 1000");
+	w.values[0].text = text("localhost/kernel:1");
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "mount is '/sys/fs/cgroup', not 'no volume of the image there'"));
+}
+
 /* --- streams ----------------------------------------------------------------------------------------------
  */
 
@@ -1623,6 +1638,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_engine_is_found_healthy),
 		cmocka_unit_test(an_image_of_another_registry_is_not_taken_for_an_allowed_one),
 		cmocka_unit_test(an_image_of_another_name_is_not_taken_by_its_digest),
+		cmocka_unit_test(an_image_with_a_volume_in_sys_is_not_started),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_that_failed_is_restarted_on_its_mounts),
 		cmocka_unit_test(a_health_check_runs_in_its_task),

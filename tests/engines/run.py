@@ -65,7 +65,7 @@ socket = "{work}/run/driver.sock"
 engine = "{work}/engine.sock"
 publish_dir = "{work}/publish"
 state_dir = "{work}/state"
-images = ["localhost/bb:1", "bb:1", "localhost/bb:2@*", "localhost/other@*"]
+images = ["localhost/bb:1", "bb:1", "localhost/bb:2@*", "localhost/other@*", "localhost/kernel:1"]
 users = ["0", "0:0", "1000"]
 networks = ["none", "isolated"]
 host_paths = ["{work}/host", "{work}/more"]
@@ -424,6 +424,7 @@ def driver_cases(world):
         if not passed and not failed:
             yield "phase", said[-3000:] or "said nothing"
 
+    world.add_image("localhost/kernel:1", world.image_tar, change="VOLUME /sys/fs/cgroup")
     yield from cases(world.phase("tasks"))
     yield from hostile_cases(world, cases)
     yield from cases(world.phase("begun"))

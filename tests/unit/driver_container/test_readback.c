@@ -207,6 +207,11 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 		{HEX64, "db", "mount"},
 		{HEX64, HEX64 "-db", "mount"}, /* a volume of somebody's, called so */
 		{"\"Type\":\"volume\"", "\"Type\":\"tmpfs\"", "mount"},
+		{"/var/cache", "/proc", "mount"}, /* of the image */
+		{"/var/cache", "/sys/fs/cgroup", "mount"},
+		{"/var/cache", "/dev/shm", "mount"},
+		{"/var/cache", "/var/../proc", "mount"},
+		{"/var/cache", "/", "mount"},
 		{"[\"NONE\"]", "[\"CMD\",\"x\"]", "healthcheck"},
 		{"[\"NONE\"]", "[]", "healthcheck"},
 		{"\"Healthcheck\":{\"Test\":[\"NONE\"]},", "", "healthcheck"},
