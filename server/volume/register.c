@@ -242,6 +242,11 @@ static enum status check_schedule(struct server *server, const struct volume_ent
 	return identity_check_scheduled(server, &parts->volume, err);
 }
 
+static bool has_fs_type(const Holdfast__V1__VolumeDetail *detail)
+{
+	return detail && detail->mount_options && detail->mount_options->fs_type[0] != '\0';
+}
+
 /* Names the file system of a CSI volume without one, if root does: the contents do not choose it. */
 static enum status name_fs_type(struct server *server, struct volume_parts *parts, bool *ret_changed,
 				struct error *err)
@@ -251,8 +256,7 @@ static enum status name_fs_type(struct server *server, struct volume_parts *part
 	const char *fs_type = parameters_fs_type(&server->config.parameters, parts->volume.plugin_id);
 
 	if (parts->volume.type != VOLUME_CSI || fs_type[0] == '\0' ||
-	    !volume_has_attachment(&parts->volume, ATTACHMENT_FILE_SYSTEM) ||
-	    (detail->mount_options && detail->mount_options->fs_type[0] != '\0'))
+	    !volume_has_attachment(&parts->volume, ATTACHMENT_FILE_SYSTEM) || has_fs_type(detail))
 		return STATUS_OK;
 	if (!detail->mount_options)
 		detail->mount_options = (Holdfast__V1__MountOptions *)(void *)message_copy(&none.base);
@@ -276,7 +280,7 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 
 	TRY(volume_parts_copy(&given->volume, given->detail, given->secrets, &update, err));
 	TRY(complete(&update, entry, is_creation, err));
-	if (update.detail->mount_options)
+	if (update.detail->mount_options && entry && has_fs_type(volume_detail_of(server, &entry->volume)))
 		TRY(name_fs_type(server, &update, &is_named, err));
 	is_named = false;
 	TRY(entry ? merge(server, entry, &update, is_creation, &spec, err)
