@@ -28,29 +28,21 @@ static int set_options(const struct staging *s, int fs_fd)
 	return s->class->set_options ? s->class->set_options(s, fs_fd) : 0;
 }
 
-/* Can the mount open a journal device? xfs opens other devices only by options; read-only ext4 has noload. */
-static bool opens_journal(const struct staging *s)
-{
-	return s->profile->kind == FS_EXT4 && !s->req->read_only;
-}
-
 unsigned int stage_attributes(const struct staging *s)
 {
-	unsigned int attributes = STAGE_FLOOR;
+	unsigned int attributes = STAGE_FLOOR | (s->req->read_only ? SYS_MOUNT_ATTR_RDONLY : 0);
 
-	if (s->req->read_only)
-		attributes |= SYS_MOUNT_ATTR_RDONLY;
 	for (int i = 0; i < FS_OPTION_N; i++)
 		if (applies(s, i))
 			attributes |= fs_options[i].attribute;
 	return attributes;
 }
 
-/* The device of a journal, as a number that no device has. ext4 opens the one that its superblock names. */
-#define NO_JOURNAL_DEVICE "4294967295"
-
-static struct outcome make(const struct staging *s, const char *journal_device, int *ret_fd)
+/* @option is one more, or NULL. A journal that the kernel uses must be inside, or it is REASON_JOURNAL. */
+static struct outcome make(const struct staging *s, const char *option, const char *value, int *ret_fd)
 {
+	/* xfs opens other devices only by options; a flag is noload, which read-only ext4 has always */
+	bool uses_journal = s->profile->kind == FS_EXT4 && !s->req->read_only && (!option || value);
 	cleanup_close int fs_fd = sys_fsopen(fs_names[s->profile->kind], SYS_FSOPEN_CLOEXEC);
 	int r;
 
@@ -58,15 +50,15 @@ static struct outcome make(const struct staging *s, const char *journal_device, 
 		return outcome_stop(MH_UNAVAILABLE, STEP_FSOPEN, REASON_TYPE_UNAVAILABLE);
 	TRY_KERNEL(STEP_FSOPEN, fs_fd);
 	TRY_KERNEL(STEP_OPTION, set_options(s, fs_fd));
-	if (journal_device)
-		TRY_KERNEL(STEP_OPTION, filesystem_set(fs_fd, "journal_dev", journal_device));
+	if (option)
+		TRY_KERNEL(STEP_OPTION, filesystem_set(fs_fd, option, value));
 	r = s->class->create ? s->class->create(s, fs_fd)
 			     : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 	if (r == -EBUSY)
 		return outcome_stop(MH_CONFLICT, STEP_CREATE, REASON_DEVICE_MOUNTED);
 	if (r == -EXDEV)
 		return outcome_stop(MH_REFUSED, STEP_CREATE, REASON_KERNEL_OLD);
-	if (journal_device ? r < 0 : r == 0 && opens_journal(s) && !journal_is_inside(s->h, &s->origin))
+	if (r == 0 && uses_journal && !journal_is_inside(s->h, &s->origin))
 		return outcome_stop(MH_REFUSED, STEP_CREATE, REASON_JOURNAL);
 	TRY_KERNEL(STEP_CREATE, r);
 	*ret_fd = sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC, stage_attributes(s));
@@ -74,13 +66,18 @@ static struct outcome make(const struct staging *s, const char *journal_device, 
 	return OUTCOME_OK;
 }
 
-/* A file system without a journal on its own device may have no journal at all: NO_JOURNAL_DEVICE makes the
- * kernel refuse all others. */
+/* A file system without a journal on its own device may have no journal at all: only then does the kernel
+ * refuse an interval of commits. Should its device answer differently now, noload keeps the kernel from
+ * opening another one. (No option journal_dev: the superblock's own options, tune2fs -E mount_opts=, come
+ * after it.) */
 struct outcome filesystem_make(const struct staging *s, int *ret_fd)
 {
 	assert(s->profile->kind < FS_N);
 
-	struct outcome outcome = make(s, NULL, ret_fd);
+	struct outcome outcome = make(s, NULL, NULL, ret_fd);
 
-	return outcome.reason == REASON_JOURNAL ? make(s, NO_JOURNAL_DEVICE, ret_fd) : outcome;
+	if (outcome.reason != REASON_JOURNAL)
+		return outcome;
+	outcome = make(s, "commit", "6", ret_fd);
+	return outcome.sys_errno == -EINVAL ? make(s, "noload", NULL, ret_fd) : outcome;
 }

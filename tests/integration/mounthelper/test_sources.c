@@ -251,20 +251,28 @@ TEST_FIXTURE(ext4_is_staged_with_its_options_whatever_its_superblock_says, start
 	take_away(&agent);
 }
 
-TEST_FIXTURE(an_ext4_with_its_journal_on_another_device_is_refused, start, stop)
+/* Makes an ext4 whose journal is on another device. Returns a descriptor of that one. */
+static int make_with_journal_elsewhere(const char *image, unsigned int *ret_minor)
 {
-	static const char image[] = IMAGES "/ext4";
 	static const char journal[] = IMAGES "/journal";
-	unsigned int journal_minor;
 	char device[64];
 	int fd;
 
 	make_empty(image, 16 << 20);
 	make_empty(journal, 16 << 20);
 	RUN("/sbin/mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096", journal);
-	fd = attach_loop(journal, false, &journal_minor);
-	(void)str_format(device, sizeof(device), "device=/dev/loop%u", journal_minor);
+	fd = attach_loop(journal, false, ret_minor);
+	(void)str_format(device, sizeof(device), "device=/dev/loop%u", *ret_minor);
 	RUN("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-J", device, image);
+	return fd;
+}
+
+TEST_FIXTURE(an_ext4_with_its_journal_on_another_device_is_refused, start, stop)
+{
+	static const char image[] = IMAGES "/ext4";
+	unsigned int minor;
+	int fd = make_with_journal_elsewhere(image, &minor);
+
 	insert(image);
 	expect_stage(&agent, stage_of("plain", medium(), false), MH_REFUSED);
 	assert_last_record("step=create reason=journal-elsewhere");
@@ -277,6 +285,37 @@ TEST_FIXTURE(an_ext4_with_its_journal_on_another_device_is_refused, start, stop)
 	(void)close(fd);
 }
 
+/* tune2fs -E mount_opts=: the kernel applies these after those of the mount where a journal's device is
+ * concerned. */
+TEST_FIXTURE(an_ext4_that_names_the_device_of_its_journal_by_an_option_is_refused, start, stop)
+{
+	static const char image[] = IMAGES "/ext4";
+	static const char *const options[] = {"journal_path=/dev/loop",
+					      "journal_dev=", "commit=5,journal_path=/dev/loop"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		unsigned int minor;
+		int fd = make_with_journal_elsewhere(image, &minor);
+		unsigned int number = i == 1 ? LOOP_MAJOR << 8 | minor : minor;
+		char set[128];
+		char node[32];
+		int claim;
+
+		(void)str_format(set, sizeof(set), "set_super_value mount_opts %s%u", options[i], number);
+		RUN("/sbin/debugfs", "-w", "-R", set, image);
+		insert(image);
+		expect_stage(&agent, stage_of("plain", medium(), false), MH_REFUSED);
+		assert_last_record("step=create reason=journal-elsewhere");
+		assert_int_equal(count_mounts(), 0);
+		(void)str_format(node, sizeof(node), "/dev/loop%u", minor);
+		claim = open(node, O_RDWR | O_EXCL | O_CLOEXEC);
+		must(claim >= 0, "the kernel has let go of the journal's device");
+		(void)close(claim);
+		(void)close(fd);
+		eject();
+	}
+}
+
 TEST_FIXTURE(an_ext4_without_a_journal_is_staged, start, stop)
 {
 	static const char image[] = IMAGES "/ext4";
@@ -286,6 +325,8 @@ TEST_FIXTURE(an_ext4_without_a_journal_is_staged, start, stop)
 	insert(image);
 	expect_stage(&agent, stage_of("plain", medium(), false), MH_OK);
 	assert_inert("rw");
+	assert_words(shown(STAGED).super_options, "rw", "commit=6");
+	expect_stage(&agent, stage_of("plain", medium(), false), MH_ALREADY);
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 

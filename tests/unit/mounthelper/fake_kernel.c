@@ -474,8 +474,8 @@ static int get_tree(struct descriptor *context, bool exclusive)
 		return -EOPNOTSUPP;
 	if (exclusive && k.superblock_elsewhere)
 		return -EBUSY;
-	/* "filesystem has both journal inode and journal device", "failed to open journal device" */
-	if (strstr(k.options, "journal_dev=") && k.journal != FAKE_JOURNAL_NONE)
+	/* "can't mount with commit=6, fs mounted w/o journal" */
+	if (strstr(k.options, "commit=") && k.journal == FAKE_JOURNAL_NONE)
 		return -EINVAL;
 	context->fs = -1;
 	for (int i = 0; i < SYSTEMS && block; i++)
