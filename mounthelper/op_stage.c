@@ -80,7 +80,7 @@ static struct outcome already_there(struct staging *s)
 	 * come with the publish */
 	if (s->class && facts.parent != s->h->stage.line[0].mount_id)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STACKED);
-	if ((s->class && !is_same(s, &facts)) || place_shows_trees(s->h, &s->target))
+	if ((s->class && !is_same(s, &facts)) || place_shows_trees(s->h, &s->target, &facts))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	/* the profile decides about exec and propagation of the publishes */
 	if (was_known && !str_eq(s->admission->slot.profile, s->req->profile))
@@ -111,8 +111,6 @@ static struct outcome attach_new(struct staging *s)
 	/* a name in /dev may have come to mean another device between our look and the kernel's */
 	if (!is_of_device(s, &root))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
-	if (place_shows_trees(s->h, &root))
-		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_OTHER_MOUNT);
 	attach.mount_fd = TAKE_FD(mount_fd);
 	outcome = attach_mount(s->h, &attach);
 	close_fdp(&attach.mount_fd);

@@ -74,21 +74,23 @@ bool place_is_own(const struct helper *h, const struct tree *tree, const struct 
 	       place->mount_id == tree->line[0].mount_id;
 }
 
-static bool shows_tree(const struct helper *h, const struct tree *tree, const struct place *place)
+static bool shows_tree(const struct tree *tree, const struct place *place, bool may_be_own)
 {
 	const struct place *base = &tree->line[0];
 
 	for (uint32_t i = 0; i < tree->n_line; i++)
 		if (place_is_same(&tree->line[i], place))
 			return true;
-	/* everything in it is the helper's and on the same file system */
-	return tree->n_line > 0 && place->uid == h->agent->helper_uid &&
-	       place->dev_major == base->dev_major && place->dev_minor == base->dev_minor;
+	return tree->n_line > 0 && may_be_own && place->dev_major == base->dev_major &&
+	       place->dev_minor == base->dev_minor;
 }
 
-bool place_shows_trees(const struct helper *h, const struct place *place)
+bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount)
 {
-	return shows_tree(h, &h->stage, place) || shows_tree(h, &h->publish, place);
+	/* everything in them is the helper's and on their file systems */
+	bool may_be_own = place->uid == h->agent->helper_uid || mount->is_idmapped;
+
+	return shows_tree(&h->stage, place, may_be_own) || shows_tree(&h->publish, place, may_be_own);
 }
 
 int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags)

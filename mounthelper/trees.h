@@ -71,8 +71,9 @@ int mount_open(int dir_fd, const char *name, struct place *ret);
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
 
 /** Is @place one of the trees, a directory of ours in it, or an ancestor? A process that could write there
- * could put any object where names are looked up. */
-bool place_shows_trees(const struct helper *h, const struct place *place);
+ * could put any object where names are looked up. An idmapped @mount hides whose it is: each on their file
+ * systems counts. */
+bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount);
 
 /** umount2(@name, NOFOLLOW | @flags) with @dir_fd as working directory, so that nothing but one name is
  * resolved. */

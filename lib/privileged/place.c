@@ -92,6 +92,7 @@ static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *re
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
 				    .parent = st.mnt_parent_id,
+				    .is_idmapped = (st.mnt_attr & SYS_MOUNT_ATTR_IDMAP) != 0,
 				    .attributes = (st.mnt_attr & MOUNT_RESTRICTIONS) |
 						  (st.sb_flags & SYS_MOUNT_ATTR_RDONLY)};
 	if (names == 0)
@@ -140,6 +141,7 @@ static int find_facts(struct mountinfo *table, const struct place *place, uint64
 	*ret = (struct mount_facts){.peer_group = entry.peer_group,
 				    .master = entry.master,
 				    .parent = entry.parent,
+				    .is_idmapped = mount_option_is_set(entry.options, "idmapped"),
 				    .root_is_whole = str_eq(entry.root, "/"),
 				    .attributes = restrictions_of(&entry)};
 	(void)str_copy(ret->type, sizeof(ret->type), entry.type);

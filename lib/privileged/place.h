@@ -63,6 +63,7 @@ struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */
 	uint64_t parent;     /* the mount that it is mounted on, an id as in struct place */
+	bool is_idmapped;    /* it shows other owners than the file system has */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
 	uint64_t attributes; /* of MOUNT_RESTRICTIONS; read-only also if only the file system is */
 	char type[16];	     /* of the file system, empty for a longer name */

@@ -307,6 +307,7 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 	struct position at;
 	const struct node *node;
 	const struct system *fs;
+	uint64_t attr;
 
 	assert_int_equal((flags & AT_EMPTY_PATH) != 0, name[0] == '\0');
 	if (fd == FAKE_LOG_READ_FD)
@@ -327,6 +328,7 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 		at = top(at);
 	}
 	k.mounts[at.mount].expiring = false;
+	attr = k.mounts[at.mount].attr;
 	node = &k.nodes[at.node];
 	fs = &k.systems[node->fs];
 	ask_server(fs);
@@ -334,7 +336,7 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 		assert_int_not_equal(flags & AT_STATX_DONT_SYNC, 0);
 	*ret = (struct statx){.stx_mask = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO | STATX_MNT_ID,
 			      .stx_mode = node->mode,
-			      .stx_uid = node->uid,
+			      .stx_uid = (attr & SYS_MOUNT_ATTR_IDMAP) != 0 ? MAPPED_UID : node->uid,
 			      .stx_ino = node->ino,
 			      .stx_dev_major = fs->dev_major,
 			      .stx_dev_minor = fs->dev_minor,
@@ -610,8 +612,6 @@ int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, u
 	return 0;
 }
 
-enum { MOUNT_ATTR_IDMAP_ = 0x100000 };
-
 int model_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr)
 {
 	struct position at = position_of(fd);
@@ -624,7 +624,7 @@ int model_mount_setattr(int fd, const char *path, unsigned int flags, const stru
 	assert_true(attr->propagation == 0 || attr->propagation == MS_PRIVATE ||
 		    attr->propagation == MS_SLAVE || attr->propagation == MS_SHARED);
 	assert_int_equal(attr->userns_fd, 0); /* no mount is idmapped */
-	assert_int_equal((attr->attr_set | attr->attr_clr) & MOUNT_ATTR_IDMAP_, 0);
+	assert_int_equal((attr->attr_set | attr->attr_clr) & SYS_MOUNT_ATTR_IDMAP, 0);
 	assert_int_equal(at.node, mount->root);
 	if (mount->attached)
 		assert_int_equal(attr->attr_set | attr->attr_clr, 0); /* flags only while nobody can see it */
@@ -788,15 +788,16 @@ static void make_table(void)
 					 (unsigned long long)m->master);
 		k.table_len += (size_t)str_format(
 			k.table + k.table_len, sizeof(k.table) - k.table_len,
-			"%llu %llu %u:%u %s %s %s%s%s%s%s %s- %s %s %s,size=%lluk\n",
+			"%llu %llu %u:%u %s %s %s%s%s%s%s%s %s- %s %s %s,size=%lluk\n",
 			(unsigned long long)m->id, (unsigned long long)k.mounts[m->at_mount].id,
 			fs->dev_major, fs->dev_minor, root, point[0] != '\0' ? point : "/",
 			(m->attr & SYS_MOUNT_ATTR_RDONLY) != 0 ? "ro" : "rw",
 			(m->attr & SYS_MOUNT_ATTR_NOSUID) != 0 ? ",nosuid" : "",
 			(m->attr & SYS_MOUNT_ATTR_NODEV) != 0 ? ",nodev" : "",
 			(m->attr & SYS_MOUNT_ATTR_NOEXEC) != 0 ? ",noexec" : "",
-			(m->attr & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0 ? ",nosymfollow" : "", tags, fs->type,
-			fs->source, fs->ro ? "ro" : "rw", (unsigned long long)fs->blocks * 4);
+			(m->attr & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0 ? ",nosymfollow" : "",
+			(m->attr & SYS_MOUNT_ATTR_IDMAP) != 0 ? ",idmapped" : "", tags, fs->type, fs->source,
+			fs->ro ? "ro" : "rw", (unsigned long long)fs->blocks * 4);
 	}
 }
 

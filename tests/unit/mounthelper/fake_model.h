@@ -9,7 +9,8 @@
 
 #include <fcntl.h>
 
-enum { NODES = 512, MOUNTS = 512, SYSTEMS = 64, FDS = 64, LOG = 1 << 18, PLAIN_ATTR = 0 };
+/* MAPPED_UID: the owner of everything in an idmapped mount */
+enum { NODES = 512, MOUNTS = 512, SYSTEMS = 64, FDS = 64, LOG = 1 << 18, PLAIN_ATTR = 0, MAPPED_UID = 4711 };
 
 struct node {
 	bool used;

@@ -103,15 +103,24 @@ void fake_kernel_reset(void)
 	k.cwd = k.base[0];
 }
 
+static struct tree tree_at(int base, int fd)
+{
+	const struct node *node = &k.nodes[k.base[base].node];
+
+	return (struct tree){.fd = fd,
+			     .n_line = 1,
+			     .listed_id = k.mounts[0].id,
+			     .line = {{.mount_id = k.mounts[0].id + (has_unique_ids() ? UNIQUE_ID : 0),
+				       .ino = node->ino,
+				       .dev_major = k.systems[node->fs].dev_major,
+				       .dev_minor = k.systems[node->fs].dev_minor}}};
+}
+
 void fake_kernel_open(struct helper *h)
 {
-	uint64_t base_id = k.mounts[0].id + (has_unique_ids() ? UNIQUE_ID : 0);
-
 	h->root_fd = FAKE_ROOT_FD;
-	h->stage = (struct tree){
-		.fd = FAKE_STAGE_FD, .listed_id = k.mounts[0].id, .line = {{.mount_id = base_id}}};
-	h->publish = (struct tree){
-		.fd = FAKE_PUBLISH_FD, .listed_id = k.mounts[0].id, .line = {{.mount_id = base_id}}};
+	h->stage = tree_at(1, FAKE_STAGE_FD);
+	h->publish = tree_at(2, FAKE_PUBLISH_FD);
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Propagation, the directories of csi volumes, counts, and what a request costs. */
 
+#include "fake_model.h"
 #include "trees.h"
 #include "workbench.h"
 
@@ -522,6 +523,31 @@ TEST_FIXTURE(a_plugins_mount_that_is_in_use_or_stacked_is_reported, setup, teard
 	fake_make_directory(PLUGIN_STAGED, 1000, 0755);
 	ASSERT_REPLY(unstage(unstage_csi("vol-1")), MH_CONFLICT);
 	ASSERT_RECORDED("reason=foreign-directory");
+}
+
+/* statx(2) shows the owner that the mount makes of the helper. */
+static void publish_idmapped(void)
+{
+	int plug, target;
+
+	make_csi("vol-1");
+	plug = find_node(find_node(k.base[1].node, ".csi"), "csi.plug");
+	target = find_node(find_node(plug, "vol-1"), "rw-publish");
+	for (int i = 0; i < 2; i++) {
+		attach_at(new_mount(0, plug, i == 0 ? PLAIN_ATTR : SYS_MOUNT_ATTR_IDMAP),
+			  (struct position){.node = target});
+		ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_CONFLICT);
+		ASSERT_RECORDED("step=open reason=other-mount");
+		fake_unmount(PLUGIN_PUBLISH);
+	}
+	fake_mount_other(PLUGIN_PUBLISH);
+	fake_set_flags(PLUGIN_PUBLISH, SYS_MOUNT_ATTR_IDMAP); /* of another file system */
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+}
+
+TEST_FIXTURE(an_idmapped_mount_of_the_trees_is_never_published, setup, teardown)
+{
+	each_kernel(publish_idmapped);
 }
 
 /* Two volumes on one device, as a plugin or a host volume has them. */

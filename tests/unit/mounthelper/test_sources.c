@@ -227,6 +227,20 @@ TEST_FIXTURE(files_hidden_by_a_mount_below_a_host_volume_stay_hidden, begin_test
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT); /* everything is below it */
 }
 
+TEST_FIXTURE(a_host_path_that_may_show_the_trees_is_a_conflict, begin_test, teardown)
+{
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* another's, on their file system */
+	begin();
+	fake_make_directory("/data/a/vol", FIXTURE_HELPER_UID, 0755);
+	mine[HOSTVOL].owner_uid = FIXTURE_HELPER_UID;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT);
+	ASSERT_RECORDED("step=source reason=other-mount");
+	fake_mount_other("/data/a/vol");
+	fake_set_flags("/data/a/vol", SYS_MOUNT_ATTR_IDMAP);
+	mine[HOSTVOL].owner_uid = MAPPED_UID;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+}
+
 static struct mh_publish publish_host_volume(void)
 {
 	const struct mh_stage staged = request(HOSTVOL);
