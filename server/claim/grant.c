@@ -659,11 +659,10 @@ static enum status check_often(const struct alloc_entry *alloc, struct error *er
 static enum status check_device(struct server *server, const struct asked *asked, struct error *err)
 {
 	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
-	const struct volume *volume = &asked->volume->volume;
 
 	assert(request); /* admitted */
-	return volume->type == VOLUME_CSI && request->attachment_mode == ATTACHMENT_BLOCK_DEVICE
-		       ? identity_check_device(server, volume->plugin_id, err)
+	return request->attachment_mode == ATTACHMENT_BLOCK_DEVICE
+		       ? identity_check_device(server, asked->volume->volume.plugin_id, err)
 		       : STATUS_OK;
 }
 

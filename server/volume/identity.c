@@ -346,8 +346,7 @@ static enum status check_device(struct server *server, const struct rpc_call *ca
 
 	if (!volume_has_attachment(volume, ATTACHMENT_BLOCK_DEVICE))
 		return STATUS_OK;
-	if (volume->type == VOLUME_CSI)
-		TRY(identity_check_device(server, volume->plugin_id, err));
+	TRY(identity_check_device(server, volume->plugin_id, err));
 	if (!before || volume_has_attachment(&before->volume, ATTACHMENT_BLOCK_DEVICE))
 		return STATUS_OK;
 	status = access_check(server, call, ACCESS_VOLUME_ADOPT, volume->namespace, err);
