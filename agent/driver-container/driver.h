@@ -61,10 +61,12 @@ struct driver {
 	struct engine_call *asked_version;
 	uint64_t version_us; /* when the engine is asked again which one it is */
 	bool is_nonsense;    /* its answer has no version */
+	bool is_away;	     /* it was not asked yet, or did not answer */
 	int health;
 	char health_text[512];
 	char engine_name[64];
 	char engine_version[64];
+	char old_runc[64];    /* version of an engine's runc that is not fixed; "": another runtime */
 	bool has_new_version; /* the watchers did not get it yet */
 };
 

@@ -101,7 +101,11 @@ static void set(struct driver *driver, int health, const char *text)
 
 static void set_well(struct driver *driver)
 {
-	if (driver->is_nonsense)
+	struct error err;
+
+	if (engine_check_runc(driver, &err) != STATUS_OK)
+		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY, err.msg);
+	else if (driver->is_nonsense)
 		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
 		    "the engine does not report its version");
 	else
@@ -120,13 +124,17 @@ static void on_version(enum status status, const struct error *err, const json_t
 	struct driver *driver = userdata;
 	const char *version = json_string_value(json_object_get(json, "Version"));
 	bool is_known = status == STATUS_OK && version;
+	bool is_final;
 
 	driver->asked_version = NULL;
-	driver->version_us = clock_monotonic_us() + (is_known ? VERSION_S : VERSION_RETRY_S) * USEC_PER_SEC;
+	if (status == STATUS_OK) {
+		driver->is_nonsense = !version;
+		engine_version_read(driver, json);
+	}
+	is_final = is_known && engine_check_runc(driver, NULL) == STATUS_OK;
+	driver->version_us = clock_monotonic_us() + (is_final ? VERSION_S : VERSION_RETRY_S) * USEC_PER_SEC;
 	if (status != STATUS_OK)
 		return;
-	driver->is_nonsense = !version;
-	engine_version_read(driver, json);
 	set_well(driver);
 }
 
@@ -146,6 +154,7 @@ static void on_ping(enum status status, const struct error *err, const json_t *j
 	driver->probe = NULL;
 	arm(driver, status == STATUS_OK ? WELL_S : ILL_S);
 	if (status != STATUS_OK) {
+		driver->is_away = true;
 		driver->version_us = 0; /* it may be another one when it is back */
 		set(driver,
 		    status == STATUS_UNAVAILABLE ? HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNDETECTED
@@ -153,8 +162,9 @@ static void on_ping(enum status status, const struct error *err, const json_t *j
 		    err->msg);
 		return;
 	}
-	if (driver->health != HOLDFAST__DRIVER__V1__HEALTH__HEALTH_HEALTHY && !driver->is_nonsense)
+	if (driver->is_away && !driver->is_nonsense)
 		leftovers_clear(driver);
+	driver->is_away = false;
 	set_well(driver);
 	ask_version(driver);
 }
@@ -177,6 +187,7 @@ enum status fingerprint_begin(struct driver *driver, struct error *err)
 	int r = sd_event_add_time(driver->event, &driver->probe_timer, CLOCK_MONOTONIC, 0, 0, on_probe,
 				  driver);
 
+	driver->is_away = true;
 	driver->health = HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNDETECTED;
 	(void)str_copy(driver->health_text, sizeof(driver->health_text), "the engine was not asked yet");
 	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer") : STATUS_OK;

@@ -662,7 +662,11 @@ static enum status check_still(const struct op *op, const char **ret_reason, str
 				 "task '%s' of allocation %s was ended by DestroyTask or refused, and is not "
 				 "started; repeat DestroyTask until the container is gone",
 				 op->task, op->alloc);
-	return op->taken.order.kind == ORDER_START ? check_mounts(op, ret_reason, err) : STATUS_OK;
+	if (op->taken.order.kind != ORDER_START)
+		return STATUS_OK;
+	*ret_reason = "old_runc";
+	TRY(engine_check_runc(op->driver, err));
+	return check_mounts(op, ret_reason, err);
 }
 
 static void on_withdrawn(struct op *op, const struct error *err)

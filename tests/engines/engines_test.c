@@ -489,6 +489,32 @@ static void the_engine_is_found_healthy(void **state)
 	rpc_stream_cancel(h.stream);
 }
 
+static bool is_unhealthy(const struct heard *h)
+{
+	return h->health == HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY;
+}
+
+static void an_old_runc_is_named_and_starts_nothing(void **state)
+{
+	Holdfast__Driver__V1__FingerprintRequest request = HOLDFAST__DRIVER__V1__FINGERPRINT_REQUEST__INIT;
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err;
+	struct heard h;
+	struct wish w;
+
+	open_stream(&h, "Fingerprint", &request.base);
+	until(&h, is_unhealthy);
+	rpc_stream_cancel(h.stream);
+	wish_task(&w, "runc", "sleep 1000");
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+	assert_null(response);
+	assert_non_null(strstr(err.msg, "cannot start tasks: runc 1."));
+	assert_non_null(strstr(err.msg, "see old_runc in"));
+	assert_int_equal(destroy("runc", false), STATUS_OK);
+}
+
 static void a_task_runs_on_its_volume_once(void **state)
 {
 	Holdfast__Driver__V1__StartTaskResponse *again = NULL;
@@ -1665,6 +1691,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_volume_that_changes_before_the_start_leaves_no_container)};
 	const struct CMUnitTest honest[] = {
 		cmocka_unit_test(an_engine_that_adds_what_nobody_asked_about_is_taken)};
+	const struct CMUnitTest old_runc[] = {cmocka_unit_test(an_old_runc_is_named_and_starts_nothing)};
 	const struct CMUnitTest stranger[] = {cmocka_unit_test(a_stranger_is_not_heard)};
 	const struct CMUnitTest begun[] = {cmocka_unit_test(begin_before_the_kill)};
 	const struct CMUnitTest killed[] = {
@@ -1688,6 +1715,8 @@ int main(int argc, char **argv)
 		failed = cmocka_run_group_tests(late, NULL, NULL);
 	else if (str_eq(phase, "honest"))
 		failed = cmocka_run_group_tests(honest, NULL, NULL);
+	else if (str_eq(phase, "old_runc"))
+		failed = cmocka_run_group_tests(old_runc, NULL, NULL);
 	else if (str_eq(phase, "stranger"))
 		failed = cmocka_run_group_tests(stranger, NULL, NULL);
 	else if (str_eq(phase, "begun"))

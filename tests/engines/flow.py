@@ -35,7 +35,7 @@ infra {{
 }}
 nofile = 1024
 nproc = 4096
-"""
+{old_runc}"""
 
 SPEC = """name = "{name}"
 volume "data" {{
@@ -159,7 +159,7 @@ class Flow(Execs):
     def start_driver(self, engine="engine.sock", users='"0", "image", "app", "1000", "1234"'):
         """@engine: the socket at which it finds the engine"""
         settings = SETTINGS.format(cluster=CLUSTER, node=self.node, key=self.room.ticket_key(), work=self.engine.work, engine=engine,
-                                   users=users)  # fmt: skip
+                                   users=users, old_runc=self.engine.old_runc)  # fmt: skip
         (self.engine.work / "driver.hcl").write_text(settings, encoding="ascii")
         self.engine.socket = f"{self.node.driver_dir}/container/container.sock"
         self.engine.start_driver()

@@ -22,7 +22,7 @@ publish_dir = "{work}/publish"
 state_dir = "{{folder}}"
 images = ["localhost/bb:1"]
 users = ["0", "image"]
-nofile = 1024
+{old_runc}nofile = 1024
 nproc = 4096
 """
 START = {"config": [{"key": "image", "text": "localhost/bb:1"},
@@ -45,7 +45,7 @@ def remove_by_hand(stderr):
 class Launch:
     def __init__(self, world):
         self.world = world
-        (world.work / "launch.hcl").write_text(TEMPLATE.format(work=world.work), encoding="ascii")
+        (world.work / "launch.hcl").write_text(TEMPLATE.format(work=world.work, old_runc=world.old_runc), encoding="ascii")
         os.chown(world.work / "engine.sock", 0, pwd.getpwnam(USER).pw_gid)
         self.words = [str(world.build / "cli/holdfast"), "driver", "launch", "--json", "--template", str(world.work / "launch.hcl"),
                       "--user", USER]  # fmt: skip

@@ -39,7 +39,7 @@ images = ["localhost/bb:1"]
 users = ["0", "image"]
 nofile = 1024
 nproc = 4096
-csi_plugin "disk-csi" {{
+{old_runc}csi_plugin "disk-csi" {{
   images = ["localhost/csi-disk:*"]
   {power}
 }}
@@ -265,7 +265,7 @@ class Plugins(Flow):
     def start_node_driver(self, node):
         path = self.engine.work / f"driver-{node.id}.hcl"
         path.write_text(SETTINGS.format(cluster=CLUSTER, node=node, key=self.room.ticket_key(), work=self.engine.work,
-                                        power=self.allowed),
+                                        power=self.allowed, old_runc=self.engine.old_runc),
                         encoding="ascii")
         self.engine.start_driver(f"driver-{node.id}", path, f"{node.driver_dir}/container/container.sock",
                                  f"{PREFIX}/sbin/holdfast-driver-container")

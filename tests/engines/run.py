@@ -71,7 +71,7 @@ networks = ["none", "isolated"]
 host_paths = ["{work}/host", "{work}/more"]
 nofile = 1024
 nproc = 4096
-infra {{
+{old_runc}infra {{
   image = "localhost/bb:1"
   command = ["/bin/sleep", "1000000"]
 }}
@@ -146,8 +146,9 @@ class World:
         os.chmod(self.work / "engine.sock", 0o660)
         for name in ("run", "state"):
             os.chown(self.work / name, DRIVER_ID, DRIVER_ID)
+        self.old_runc = self.runc_line()
         key = subprocess.run([self.test(), "key"], check=True, capture_output=True, text=True).stdout.strip()
-        (self.work / "driver.hcl").write_text(SETTINGS.format(key=key, agent=AGENT, work=self.work), encoding="ascii")
+        (self.work / "driver.hcl").write_text(SETTINGS.format(key=key, agent=AGENT, work=self.work, old_runc=self.old_runc), encoding="ascii")
         self.start_driver()
 
     def publish(self):
@@ -294,6 +295,12 @@ class World:
         os.chown(path, 0, DRIVER_ID)
         os.chmod(path, 0o660)
 
+    def runc_line(self):
+        """The line of root's file without which this engine's runtime starts no task."""
+        components = json.loads(ask(self.work, "GET", "/version")[1])["Components"]
+        old = [c["Version"] for c in components if "runc" in c["Name"] and re.match(r"(runc version )?1\.[01]\.", c["Version"])]
+        return 'old_runc = "accept"\n' if old else ""
+
     def settings_with_engine(self, path):
         text = (self.work / "driver.hcl").read_text(encoding="ascii")
         other = self.work / "driver-other.hcl"
@@ -392,6 +399,23 @@ def hostile_cases(world, cases):
         ask(world.work, "DELETE", f"/containers/{name}?force=1&v=1")
 
 
+def old_runc_cases(world):
+    """Without root's word an old runc starts nothing."""
+    if not world.old_runc:
+        return
+    settings = world.work / "driver-refuses.hcl"
+    settings.write_text((world.work / "driver.hcl").read_text(encoding="ascii").replace(world.old_runc, ""), encoding="ascii")
+    before, known = world.everything(), len(world.refusals())
+    world.kill_driver()
+    world.start_driver(config=settings)
+    said = world.phase("old_runc")
+    new = world.refusals()[known:]
+    right = "[  PASSED  ] 1 test" in said and new == [("old_runc", "FAILED_PRECONDITION")] and world.everything() == before
+    yield "an_old_runc_starts_nothing", None if right else f"{new}\n{said[-1500:]}"
+    world.kill_driver()
+    world.start_driver()
+
+
 def leftover_cases(world):
     """A driver that begins takes away what an earlier boot left, and nothing else."""
     boot, before = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(), "0190a6f2-0000-7000-8000-0000000000b1"
@@ -432,6 +456,7 @@ def driver_cases(world):
     world.start_driver()
     yield from cases(world.phase("killed"))
     yield from liar.cases(world)
+    yield from old_runc_cases(world)
     yield from leftover_cases(world)
     left = world.containers()
     yield "no_container_is_left", f"{left}" if left else None

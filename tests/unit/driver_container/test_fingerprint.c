@@ -3,6 +3,7 @@
  * socket. */
 #include "driver.h"
 #include "engine.h"
+#include "engine_version.h"
 #include "fake_engine.h"
 
 #include "base/clock.h"
@@ -141,6 +142,122 @@ TEST(an_engine_that_does_not_say_its_version_is_not)
 	assert_non_null(strstr(driver.health_text, "does not report its version"));
 }
 
+TEST(a_runc_has_the_fix_from_its_first_version_on)
+{
+	static const struct {
+		const char *text;
+		bool is_fixed;
+	} rows[] = {
+		{"1.1.5+ds1", false},
+		{"1.1.99", false},
+		{"1.0.0-rc93", false},
+		{"0.1.1", false},
+		{"1.2.7", false},
+		{"1.2.8", true},
+		{"1.2.8+ds1", true},
+		{"1.3.2", false},
+		{"1.3.3", true},
+		{"1.3.3-0ubuntu1~24.04.3", true},
+		{"1.3.10", true},
+		{"1.4.0", true},
+		{"1.4.0+dev", true},
+		{"1.4.0-0ubuntu1", true},
+		{"1.4.0-9ubuntu1", true},
+		{"1.4.0-rc.2", false},
+		{"1.4.0-rc.2+dev", false},
+		{"1.4.0~rc2+ds1", false},
+		{"1.4.0~rc3", true},
+		{"1.4.0-rc.3", true},
+		{"1.4.0-rc.10", true},
+		{"1.4.0-rc", false},
+		{"1.4.0-beta", false},
+		{"1.4.1", true},
+		{"1.4.1-rc.1", true},
+		{"1.5.0-rc.1", true},
+		{"2.0.0", true},
+		{"runc version 1.1.5+ds1\ncommit: 1.4.0\nspec: 1.0.2-dev", false},
+		{"runc version 1.3.3\ncommit: 1.1.5\nspec: 1.2.1", true},
+		{"a wrapper 1.4.0\nrunc version 1.1.5", false},
+		{"1.4", false},
+		{"1.4.x", false},
+		{"1.4.0x", false},
+		{"1,4,0", false},
+		{"v1.4.0", false},
+		{"unknown", false},
+		{"", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_msg(runc_is_fixed(rows[i].text) == rows[i].is_fixed, "%s", rows[i].text);
+}
+
+#define DOCKER(runtime, version)                                                                           \
+	HEAD "\r\n{\"Version\": \"20.10\", \"Components\": [{\"Name\": \"Engine\", \"Version\": "          \
+	     "\"20.10\"}, "                                                                                \
+	     "{\"Name\": \"containerd\", \"Version\": \"1.6.20~ds1\"}, {\"Name\": \"" runtime "\"" version \
+	     "}, {\"Name\": \"docker-init\", \"Version\": \"0.19.0\"}]}"
+#define PODMAN(runtime, version)                                                                         \
+	HEAD "\r\n{\"Version\": \"4.3.1\", \"Components\": [{\"Name\": \"Podman Engine\", \"Version\": " \
+	     "\"4.3.1\"}, "                                                                              \
+	     "{\"Name\": \"Conmon\", \"Version\": \"conmon version 2.1.6, commit: unknown\"}, "          \
+	     "{\"Name\": \"OCI Runtime (" runtime ")\", \"Version\": \"" version "\"}]}"
+
+TEST(an_engine_whose_runc_is_not_fixed_is_unhealthy)
+{
+	static const struct {
+		const char *answer, *runc; /* NULL: it is healthy */
+	} rows[] = {
+		{DOCKER("runc", ", \"Version\": \"1.1.5+ds1\""), "runc 1.1.5+ds1 of"},
+		{DOCKER("io.containerd.runc.v2", ""), "runc ? of"},
+		{DOCKER("runc", ", \"Version\": \" 1.1.5\""), "runc ? of"},
+		{DOCKER("runc", ", \"Version\": \"1.3.3\""), NULL},
+		{DOCKER("crun", ", \"Version\": \"1.1.5\""), NULL},
+		{PODMAN("runc", "runc version 1.1.5+ds1\\ncommit: 1.1.5+ds1-1+deb12u1\\nspec: 1.0.2-dev"),
+		 "runc 1.1.5+ds1 of"},
+		{PODMAN("own", "runc version 1.2.7\\ncommit: v1.2.7"), "runc 1.2.7 of"},
+		{PODMAN("runc", "runc version 1.4.0\\ncommit: v1.4.0"), NULL},
+		{PODMAN("crun", "crun version 1.8.1\\ncommit: f8a0\\nspec: 1.0.0"), NULL},
+	};
+	struct driver driver;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		look(rows[i].answer, rows[i].runc ? HEALTH(UNHEALTHY) : HEALTH(HEALTHY), &driver);
+		assert_msg(!rows[i].runc || strstr(driver.health_text, rows[i].runc), "%zu: %s", i,
+			   driver.health_text);
+		assert_msg(!rows[i].runc || strstr(driver.health_text, "see old_runc in"), "%s",
+			   driver.health_text);
+		/* a mended one is found soon */
+		assert_msg((driver.version_us < clock_monotonic_us() + 1800 * USEC_PER_SEC) ==
+				   (rows[i].runc != NULL),
+			   "%zu", i);
+	}
+}
+
+TEST(an_engine_whose_old_runc_root_accepts_is_healthy)
+{
+	static const struct settings refuses = {.old_runc = "refuse"}, accepts = {.old_runc = "accept"};
+	struct driver driver = {.settings = &refuses};
+	json_t *old = json_pack("{s:s, s:[{s:s, s:s}]}", "Version", "20.10", "Components", "Name", "runc",
+				"Version", "1.2.7");
+	json_t *fixed = json_pack("{s:s, s:[{s:s, s:s}]}", "Version", "20.10", "Components", "Name", "runc",
+				  "Version", "1.2.8");
+	json_t *nonsense = json_pack("{}");
+
+	assert_non_null(nonsense);
+	engine_version_read(&driver, old);
+	assert_int_equal(engine_check_runc(&driver, NULL), STATUS_FAILED_PRECONDITION);
+	engine_version_read(&driver, nonsense);
+	assert_int_equal(engine_check_runc(&driver, NULL), STATUS_FAILED_PRECONDITION);
+	driver.settings = &accepts;
+	assert_int_equal(engine_check_runc(&driver, NULL), STATUS_OK);
+	driver.settings = &refuses;
+	engine_version_read(&driver, fixed);
+	assert_int_equal(engine_check_runc(&driver, NULL), STATUS_OK);
+	json_decref(old);
+	json_decref(fixed);
+	json_decref(nonsense);
+}
+
 /* Runs until the stream was tried, or sent to, @n times. */
 static void run_until(const struct driver *driver, const int *count, int n)
 {
@@ -149,6 +266,48 @@ static void run_until(const struct driver *driver, const int *count, int n)
 	while (*count < n && clock_monotonic_us() < end_us)
 		assert_true(sd_event_run(driver->event, USEC_PER_SEC / 10) >= 0);
 	assert_true(*count >= n);
+}
+
+static void probe_again(const struct driver *driver, const struct stream *watcher)
+{
+	int n = watcher->n_tried;
+
+	(void)sd_event_source_set_time(driver->probe_timer, 0);
+	run_until(driver, &watcher->n_tried, n + 1);
+	assert_int_equal(driver->health, HEALTH(UNHEALTHY));
+}
+
+/* It is unhealthy and answers: each probe would list its containers. */
+TEST(an_engine_whose_runc_is_old_lists_leftovers_when_it_is_back)
+{
+	static const struct settings settings = {
+		.cluster = "prod", .node_id = "node-1", .engine_timeout_us = USEC_PER_SEC};
+	struct fake fake = {.answer = DOCKER("runc", ", \"Version\": \"1.1.5\"")};
+	struct stream watcher = {.has_no_memory = true};
+	struct driver driver = {.settings = &settings};
+	bool has_listed = false;
+
+	fake_begin(&fake, serve);
+	assert_true(sd_event_new(&driver.event) >= 0);
+	assert_int_equal(engine_new(driver.event, fake.path, &driver.engine, NULL), STATUS_OK);
+	assert_int_equal(fingerprint_begin(&driver, NULL), STATUS_OK);
+	fingerprint_stream.on_message(call_of(&watcher), NULL, &driver);
+	while (driver.health != HEALTH(UNHEALTHY) || driver.leftovers) {
+		assert_true(sd_event_run(driver.event, USEC_PER_SEC / 10) >= 0);
+		has_listed = has_listed || driver.leftovers;
+	}
+	assert_true(has_listed);
+	probe_again(&driver, &watcher);
+	assert_null(driver.leftovers);
+	driver.is_away = true;
+	probe_again(&driver, &watcher);
+	assert_non_null(driver.leftovers);
+	fingerprint_stream.on_closed(call_of(&watcher), &driver);
+	fingerprint_end(&driver);
+	engine_free(driver.engine);
+	leftovers_forget(&driver);
+	(void)sd_event_unref(driver.event);
+	fake_end(&fake);
 }
 
 TEST(a_report_that_could_not_be_sent_is_sent_later)

@@ -54,6 +54,8 @@ TEST(wrong_settings_are_named_with_their_line)
 		{USERS "host_paths = [\"srv\"]\n", "host_paths"},
 		{USERS "host_paths = [\"/\"]\n", "host_paths"},
 		{USERS "networks = [\"bridge\"]\n", "networks"},
+		{USERS "old_runc = \"allow\"\n", "neither refuse nor accept"},
+		{USERS "old_runc = \"\"\n", "old_runc"},
 		{USERS "capabilities = [\"NET_ADMIN\"]\n", "CAP_NET_BIND_SERVICE"},
 		{USERS "infra {\n}\n", "image"},
 		{USERS "images = [\"localhost/a\", \"alpine*\"]\n", "alpine.example.net"},
@@ -75,6 +77,13 @@ TEST(wrong_settings_are_named_with_their_line)
 		settings_parse("cluster = \"c\"\nnode_id = \"n\"\nticket_keys = [\"12\"]\nengine = \"/e\"\n",
 			       "driver.hcl", &settings, &err),
 		STATUS_INVALID_ARGUMENT);
+}
+
+TEST(an_old_runc_is_accepted_only_by_roots_file)
+{
+	assert_string_equal(read_settings("").old_runc, "refuse");
+	assert_string_equal(read_settings("old_runc = \"refuse\"\n").old_runc, "refuse");
+	assert_string_equal(read_settings("old_runc = \"accept\"\n").old_runc, "accept");
 }
 
 /* A task with one of each. */

@@ -577,6 +577,56 @@ static void expect_destroyed(struct fixture *f)
 	assert_null(model.body);
 }
 
+static void expect_old_runc(struct fixture *f)
+{
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "cannot start tasks: runc 1.1.5 of the engine");
+	assert_contains(answer.msg, "see old_runc in holdfast-driver-container.hcl(5)");
+	assert_null(strstr(model.asked, "/start"));
+	expect_trail(f, "reason=old_runc code=FAILED_PRECONDITION");
+}
+
+static void set_runc(struct fixture *f, const char *version, const char *old_runc)
+{
+	(void)str_copy(f->driver.old_runc, sizeof(f->driver.old_runc), version);
+	(void)str_copy(f->settings.old_runc, sizeof(f->settings.old_runc), old_runc);
+}
+
+/* The same order starts it when root has installed another one, or accepts it. */
+CASE(a_runc_that_is_not_fixed_starts_no_task)
+{
+	set_runc(f, "1.1.5", "refuse");
+	order_task(f, false);
+	expect_old_runc(f);
+	assert_null(strstr(model.asked, "/containers/create"));
+	set_runc(f, "1.1.5", "accept");
+	start_well(f);
+}
+
+CASE(a_runc_that_is_not_fixed_restarts_no_task)
+{
+	start_well(f);
+	set_runc(f, "1.1.5", "refuse");
+	order_task(f, true);
+	expect_old_runc(f);
+	assert_non_null(model.body);
+	destroy(f, false);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_null(model.body);
+}
+
+CASE(a_task_of_an_old_runc_that_runs_is_found_and_stopped)
+{
+	start_running(f);
+	model.runs_as_ordered = true;
+	set_runc(f, "1.1.5", "refuse");
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	stop(f, 0);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	expect_destroyed(f);
+}
+
 CASE(a_task_has_at_most_the_time_to_stop_that_root_allows_now)
 {
 	start_running(f);
