@@ -370,11 +370,10 @@ static void compare_member(struct item *item, const char *path, const char *name
 }
 
 /* A policy or a job gets all of its fields from its file. A volume keeps most that its file lacks; what the
- * file does have is whole, except a source and a type of file system, which get defaults from the server. */
-static bool is_whole(const struct item *item, const char *path, const char *key)
+ * file does have is whole, except a source, which gets its defaults from the server. */
+static bool is_whole(const struct item *item, const char *path)
 {
-	return item->kind != KIND_VOLUME || (path[0] != '\0' && !str_starts_with(path, "source") &&
-					     !(str_eq(path, "mount_options") && str_eq(key, "fs_type")));
+	return item->kind != KIND_VOLUME || (path[0] != '\0' && !str_starts_with(path, "source"));
 }
 
 /* Does a volume lose this field if its file lacks it? As the server merges a registration. */
@@ -397,7 +396,7 @@ static void compare_objects(struct item *item, const char *path, const json_t *k
 		compare_member(item, path, key, json_object_get(known, key), value);
 	json_object_foreach ((json_t *)(uintptr_t)known, key, value)
 		if (!json_object_get(wanted, key) &&
-		    (is_whole(item, path, key) || (path[0] == '\0' && is_taken_away(key))))
+		    (is_whole(item, path) || (path[0] == '\0' && is_taken_away(key))))
 			compare_member(item, path, key, value, NULL);
 }
 
@@ -444,8 +443,6 @@ static enum status reduce(const struct item *item, json_t *object, struct error 
 	if (item->kind == KIND_VOLUME)
 		(void)json_object_del(object, "secrets");
 	(void)json_object_del(options, "mount_flags");
-	if (json_string_length(json_object_get(options, "fs_type")) == 0) /* the server may have a default */
-		(void)json_object_del(options, "fs_type");
 	if (has_flags && json_object_set_new(options, "mount_flags", json_string("set")) < 0)
 		return error_no_memory(err, "the difference");
 	return STATUS_OK;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define RUNC_NAMED "runc version "
+#define UNKNOWN "of unknown version"
 
 bool engine_version_is_known(const struct driver *driver)
 {
@@ -69,10 +70,13 @@ enum status engine_check_runc(const struct driver *driver, struct error *err)
 			 driver->old_runc);
 }
 
-/* Docker has the name of its runtime, podman "OCI Runtime (runc)" and all that the program prints. */
+/* Docker has the name of its runtime, podman "OCI Runtime (runc)" and all that the program prints. A runtime
+ * that the engine does not name, or that is neither runc nor crun, counts as old: root can give runc a name,
+ * and Docker leaves the runtime out if it could not ask it. */
 static void read_runc(struct driver *driver, const json_t *json)
 {
 	const json_t *component;
+	bool is_known = false;
 	size_t i;
 
 	driver->old_runc[0] = '\0';
@@ -83,15 +87,18 @@ static void read_runc(struct driver *driver, const json_t *json)
 
 		text = text ? text : "";
 		named = strstr(text, RUNC_NAMED);
+		is_known = is_known || named || (name && (strstr(name, "runc") || strstr(name, "crun")));
 		if (!(named || (name && strstr(name, "runc"))) || runc_is_fixed(text))
 			continue;
 		text = named ? named + strlen(RUNC_NAMED) : text;
 		str_copy_text(driver->old_runc, sizeof(driver->old_runc), text);
 		driver->old_runc[strcspn(driver->old_runc, " ")] = '\0';
 		if (driver->old_runc[0] == '\0')
-			(void)str_copy(driver->old_runc, sizeof(driver->old_runc), "?");
+			(void)str_copy(driver->old_runc, sizeof(driver->old_runc), UNKNOWN);
 		return;
 	}
+	if (!is_known)
+		(void)str_copy(driver->old_runc, sizeof(driver->old_runc), UNKNOWN);
 }
 
 void engine_version_read(struct driver *driver, const json_t *json)

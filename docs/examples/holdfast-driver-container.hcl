@@ -5,7 +5,7 @@ ticket_keys = ["8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c
 
 engine = "/run/holdfast-driver/podman.sock" # for Docker: /run/docker.sock
 
-old_runc = "refuse" # with Docker of Debian 12 no task starts, see holdfast-driver-container.hcl(5)
+old_runc = "refuse" # with Debian's Docker no task starts, see holdfast-driver-container.hcl(5)
 
 # What is not listed is refused.
 images   = ["registry.example.org/web/*", "localhost/tools:1"]

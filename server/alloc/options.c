@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/options.h"
 
+#include "server.h"
+
 #include "base/cleanup.h"
 #include "base/join.h"
 #include "base/str.h"
@@ -248,17 +250,22 @@ Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct 
 {
 	const Holdfast__V1__MountOptions *own = of_claim(state, claim);
 	Holdfast__V1__MountOptions *options = &storage->options;
+	const char *by_root = parameters_fs_type(&state->server->config.parameters, claim->plugin_id);
+	bool has_type = volume && volume->fs_type[0] != '\0';
 
-	if (!own || !mount_options_are_plain(own)) /* a store of before may have others */
+	if (own && !mount_options_are_plain(own)) /* a store of before may have others */
+		own = NULL;
+	if (!own && (has_type || by_root[0] == '\0'))
 		return volume;
 	holdfast__v1__mount_options__init(options);
 	options->mount_flags = storage->flags;
-	options->fs_type = own->fs_type;
-	if (own->fs_type[0] == '\0' && volume)
-		options->fs_type = volume->fs_type;
+	options->fs_type = has_type ? volume->fs_type : (char *)(uintptr_t)by_root;
+	if (own && own->fs_type[0] != '\0')
+		options->fs_type = own->fs_type;
 	if (volume)
 		add_flags(storage, volume->mount_flags, volume->n_mount_flags);
-	add_flags(storage, own->mount_flags, own->n_mount_flags);
+	if (own)
+		add_flags(storage, own->mount_flags, own->n_mount_flags);
 	return options;
 }
 

@@ -661,9 +661,11 @@ static enum status check_device(struct server *server, const struct asked *asked
 	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
 
 	assert(request); /* admitted */
-	return request->attachment_mode == ATTACHMENT_BLOCK_DEVICE
-		       ? identity_check_device(server, asked->volume->volume.plugin_id, err)
-		       : STATUS_OK;
+	if (request->attachment_mode != ATTACHMENT_BLOCK_DEVICE ||
+	    identity_check_device(server, asked->volume->volume.plugin_id, err) == STATUS_OK)
+		return STATUS_OK;
+	err->status = STATUS_UNAVAILABLE; /* the work waits for root */
+	return err->status;
 }
 
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,

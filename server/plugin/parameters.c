@@ -82,7 +82,9 @@ const char *parameters_find_unlisted(const struct parameters_lists *lists, const
 
 const char *parameters_fs_type(const struct parameters_lists *lists, const char *plugin_id)
 {
-	const struct parameters_list *list = find_for(lists, plugin_id);
+	const struct parameters_list *list = find(lists, plugin_id);
 
+	if (!list || list->fs_type[0] == '\0')
+		list = find(lists, PARAMETERS_ANY);
 	return list ? list->fs_type : "";
 }

@@ -53,6 +53,6 @@ const char *parameters_find_unlisted(const struct parameters_lists *lists, const
 				     enum parameters_kind kind, struct message_text_entry *const *map,
 				     size_t n);
 
-/** Returns the file system of the plugin's volumes without one, or of all plugins without a block; "":
+/** Returns the file system of the plugin's volumes without one: of its block, or else of all plugins; "":
  * they have no setting. Borrowed from @lists. */
 const char *parameters_fs_type(const struct parameters_lists *lists, const char *plugin_id);

@@ -331,7 +331,7 @@ enum status identity_check_device(struct server *server, const char *plugin_id, 
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"block-device: who writes to a raw device of plugin %s could choose how it is mounted "
 		"later. Next: name the file system of its volumes without one, plugin \"%s\" { fs_type "
-		"= \"ext4\" } in server.hcl, and reload the server",
+		"= \"ext4\" } in server.hcl, and restart the server",
 		plugin_id, plugin_id);
 }
 

@@ -242,30 +242,6 @@ static enum status check_schedule(struct server *server, const struct volume_ent
 	return identity_check_scheduled(server, &parts->volume, err);
 }
 
-static bool has_fs_type(const Holdfast__V1__VolumeDetail *detail)
-{
-	return detail && detail->mount_options && detail->mount_options->fs_type[0] != '\0';
-}
-
-/* Names the file system of a CSI volume without one, if root does: the contents do not choose it. */
-static enum status name_fs_type(struct server *server, struct volume_parts *parts, bool *ret_changed,
-				struct error *err)
-{
-	static const Holdfast__V1__MountOptions none = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
-	Holdfast__V1__VolumeDetail *detail = parts->detail;
-	const char *fs_type = parameters_fs_type(&server->config.parameters, parts->volume.plugin_id);
-
-	if (parts->volume.type != VOLUME_CSI || fs_type[0] == '\0' ||
-	    !volume_has_attachment(&parts->volume, ATTACHMENT_FILE_SYSTEM) || has_fs_type(detail))
-		return STATUS_OK;
-	if (!detail->mount_options)
-		detail->mount_options = (Holdfast__V1__MountOptions *)(void *)message_copy(&none.base);
-	if (!detail->mount_options || !message_set_text(&detail->mount_options->fs_type, fs_type))
-		return error_no_memory(err, "a volume");
-	*ret_changed = true;
-	return STATUS_OK;
-}
-
 /* Checks the caller's volume, as volume_parts_from_pb() made it, and merges it with the one stored under
  * its id. @is_creation its provider will make it: then it has no external id yet. @ret to be released. */
 static enum status volume_spec_prepare(struct server *server, const struct rpc_call *call,
@@ -276,17 +252,11 @@ static enum status volume_spec_prepare(struct server *server, const struct rpc_c
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
 	struct volume_entry *entry =
 		state_volume(&server->state, namespace_or_default(given->volume.namespace), given->volume.id);
-	bool is_named = false;
 
 	TRY(volume_parts_copy(&given->volume, given->detail, given->secrets, &update, err));
 	TRY(complete(&update, entry, is_creation, err));
-	if (update.detail->mount_options && entry && has_fs_type(volume_detail_of(server, &entry->volume)))
-		TRY(name_fs_type(server, &update, &is_named, err));
-	is_named = false;
 	TRY(entry ? merge(server, entry, &update, is_creation, &spec, err)
 		  : volume_spec_begin(server, &update, is_creation, &spec, err));
-	TRY(name_fs_type(server, &spec.parts, &is_named, err));
-	spec.changed = spec.changed || is_named;
 	storage_context_digest(VOLUME_MAP(spec.parts.detail->context), spec.parts.detail->n_context,
 			       spec.parts.volume.context_digest);
 	TRY(check_claims(entry, &spec.parts.volume, err));

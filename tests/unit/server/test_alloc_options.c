@@ -98,6 +98,43 @@ TEST_FIXTURE(a_type_takes_the_place_of_the_volumes_and_flags_are_added, setup_db
 	}
 }
 
+/* As drivers mount by the contents then, also of a volume that is older than root's setting. */
+TEST_FIXTURE(a_volume_without_a_type_is_mounted_by_that_of_its_plugin, setup_db, teardown)
+{
+	static const struct {
+		size_t n_flags;
+		const char *by_root, *stored, *told;
+	} cases[] = {
+		{0, "xfs", "", "xfs"},
+		{2, "xfs", "", "xfs"},
+		{0, "xfs", "ext4", "ext4"},
+		{2, "", "", ""},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture *f = *state;
+		cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+		cleanup(change_release) struct change change = CHANGE_INIT;
+		Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+		Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+		struct submission s;
+
+		options.fs_type = T(cases[i].stored);
+		detail.mount_options = &options;
+		change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+		assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+		name_fs_type(f, cases[i].by_root);
+		submission(&s, "", cases[i].n_flags);
+		assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+		response = claim_db(f);
+		assert_string_equal(f->plugin.last_fs_type, cases[i].told);
+		assert_string_equal(response->volume->mount_options->fs_type, cases[i].told);
+		assert_int_equal(response->volume->mount_options->n_mount_flags, cases[i].n_flags);
+		assert_int_equal(teardown(state), 0);
+		assert_int_equal(setup_db(state), 0);
+	}
+}
+
 static void assert_silent(const ProtobufCMessage *message)
 {
 	size_t n = protobuf_c_message_get_packed_size(message);

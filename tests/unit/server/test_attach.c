@@ -143,7 +143,7 @@ TEST_FIXTURE(a_block_device_is_granted_as_one_and_shown_as_one, NULL, teardown_d
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
 	UNTIL(f, f->n1.runs == 1);
 	f->server->config.acl = true; /* and root has taken back what the registration needed */
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), STATUS_UNAVAILABLE);
 	assert_contains(err.msg, "block-device: who writes to a raw device of plugin " CSI_PLUGIN);
 	name_fs_type(f, "ext4");
 	response = claim_ok(f, &f->n1, ALLOC_1);
