@@ -123,8 +123,8 @@ const struct rpc_peer *rpc_call_vouching_peer(const struct rpc_call *call);
  * with that, too. If another server makes the call for it, only this call does. */
 void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms, const char *serial);
 
-/** Are both calls of one connection of their caller? If other servers vouch for it, their names and the
- * caller's identity, address and port decide. */
+/** Are both calls of one connection of their caller? If other servers vouch for it, their machines and
+ * the caller's identity, address and port decide. */
 bool rpc_call_is_of_connection(const struct rpc_call *a, const struct rpc_call *b);
 
 /** The token of the request, from "authorization: Bearer TOKEN" or "x-nomad-token: TOKEN", or NULL. A secret:

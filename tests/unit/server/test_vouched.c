@@ -16,11 +16,15 @@ enum { LIFE_S = 30 };
 /* As the follower says. */
 static struct rpc_peer peer;
 static bool is_followers_ca_former;
+static bool is_from_another_machine; /* the follower */
 
 WRAPPED(enum status, access_vouching, const struct rpc_peer *server, void *userdata, struct error *err)
 {
 	if (is_followers_ca_former)
 		(void)str_copy(((struct rpc_peer *)(uintptr_t)server)->issuer, RPC_KEY_ID_SIZE, "00");
+	if (is_from_another_machine)
+		(void)str_copy(((struct rpc_peer *)(uintptr_t)server)->address, RPC_ADDRESS_SIZE,
+			       "192.0.2.9:1");
 	return STATUS_OK;
 }
 
@@ -162,7 +166,9 @@ CASE(a_renewal_through_another_follower_is_over_another_connection)
 
 	begin(f);
 	caller_init(&other, f, "holdfast://c1/server/other", NULL);
+	is_from_another_machine = true;
 	renew_through(f, other.client, peer.address);
+	is_from_another_machine = false;
 	assert_string_equal(state_node(&f->server->state, "n1")->session_serial, "");
 	renew(f, peer.address);
 	assert_string_not_equal(state_node(&f->server->state, "n1")->session_serial, "");
