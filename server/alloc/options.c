@@ -250,7 +250,8 @@ Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct 
 {
 	const Holdfast__V1__MountOptions *own = of_claim(state, claim);
 	Holdfast__V1__MountOptions *options = &storage->options;
-	const char *by_root = parameters_fs_type(&state->server->config.parameters, claim->plugin_id);
+	const char *by_root =
+		state->server ? parameters_fs_type(&state->server->config.parameters, claim->plugin_id) : "";
 	bool has_type = volume && volume->fs_type[0] != '\0';
 
 	if (own && !mount_options_are_plain(own)) /* a store of before may have others */
