@@ -41,8 +41,8 @@ void alloc_options_stage(struct change *change, const char *alloc_id,
 void alloc_options_stage_deletion(struct state *state, struct change *change, const char *alloc_id);
 
 /** Returns the mount options for the volume of @claim: those of its allocation with @volume's (NULL: no
- * options), in @storage; the type
- * is at least that of the plugin in server.hcl, so that the contents do not choose it. Borrowed until the next change of the state; NULL: no options. */
+ * options), in @storage. Without a type they have that of the plugin in server.hcl, so that the contents do
+ * not choose it. Borrowed until the next change of the state; NULL: no options. */
 Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct claim *claim,
 					      Holdfast__V1__MountOptions *volume,
 					      struct alloc_mount_options *storage);

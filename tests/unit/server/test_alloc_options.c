@@ -103,7 +103,7 @@ TEST_FIXTURE(a_volume_without_a_type_is_mounted_by_that_of_its_plugin, setup_db,
 {
 	static const struct {
 		size_t n_flags;
-		const char *by_root, *stored, *told;
+		const char *by_root, *stored, *used;
 	} cases[] = {
 		{0, "xfs", "", "xfs"},
 		{2, "xfs", "", "xfs"},
@@ -127,8 +127,8 @@ TEST_FIXTURE(a_volume_without_a_type_is_mounted_by_that_of_its_plugin, setup_db,
 		submission(&s, "", cases[i].n_flags);
 		assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
 		response = claim_db(f);
-		assert_string_equal(f->plugin.last_fs_type, cases[i].told);
-		assert_string_equal(response->volume->mount_options->fs_type, cases[i].told);
+		assert_string_equal(f->plugin.last_fs_type, cases[i].used);
+		assert_string_equal(response->volume->mount_options->fs_type, cases[i].used);
 		assert_int_equal(response->volume->mount_options->n_mount_flags, cases[i].n_flags);
 		assert_int_equal(teardown(state), 0);
 		assert_int_equal(setup_db(state), 0);
