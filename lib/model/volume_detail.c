@@ -207,9 +207,11 @@ bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message
 	return true;
 }
 
-static bool is_blank(const char *text)
+bool volume_secret_is_blank(const char *text)
 {
-	return text[strspn(text, " \t\r\n")] == '\0';
+	while (*text != '\0' && (*text <= ' ' || *text > '~'))
+		text++;
+	return *text == '\0';
 }
 
 bool volume_secret_is_left_out(const struct message_text_entry *stored,
@@ -217,7 +219,7 @@ bool volume_secret_is_left_out(const struct message_text_entry *stored,
 {
 	const struct message_text_entry *found = message_text_map_find(given, n, stored->key);
 
-	return !found || (is_blank(found->value) && !is_blank(stored->value));
+	return !found || (volume_secret_is_blank(found->value) && !str_eq(found->value, stored->value));
 }
 
 enum status volume_secrets_take(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *given,

@@ -114,21 +114,41 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
 	return STATUS_OK;
 }
 
-void caller_origin(const struct rpc_peer *peer, char ret[static RPC_ADDRESS_SIZE])
+/* Returns whether the host is an IPv6 one, @ret_v6. */
+static bool write_host(const struct rpc_peer *peer, char ret[static RPC_ADDRESS_SIZE],
+		       struct in6_addr *ret_v6)
 {
 	const char *host = peer->address;
 	const char *colon = strrchr(host, ':');
 	bool is_v6 = host[0] == '[';
 	size_t n = is_v6 ? strcspn(++host, "]%") : colon ? (size_t)(colon - host) : strlen(host);
-	struct in6_addr v6;
 
 	(void)str_format(ret, RPC_ADDRESS_SIZE, "%.*s", (int)n, host);
-	if (!is_v6 || inet_pton(AF_INET6, ret, &v6) != 1)
+	if (!is_v6 || inet_pton(AF_INET6, ret, ret_v6) != 1)
+		return false;
+	if (!IN6_IS_ADDR_V4MAPPED(ret_v6))
+		return true;
+	(void)inet_ntop(AF_INET, &ret_v6->s6_addr[12], ret, RPC_ADDRESS_SIZE);
+	return false;
+}
+
+bool caller_is_of_host(const struct rpc_peer *a, const struct rpc_peer *b)
+{
+	char of_a[RPC_ADDRESS_SIZE], of_b[RPC_ADDRESS_SIZE];
+	struct in6_addr v6;
+
+	(void)write_host(a, of_a, &v6);
+	(void)write_host(b, of_b, &v6);
+	return str_eq(of_a, of_b);
+}
+
+void caller_origin(const struct rpc_peer *peer, char ret[static RPC_ADDRESS_SIZE])
+{
+	struct in6_addr v6;
+	size_t n;
+
+	if (!write_host(peer, ret, &v6))
 		return;
-	if (IN6_IS_ADDR_V4MAPPED(&v6)) {
-		(void)inet_ntop(AF_INET, &v6.s6_addr[12], ret, RPC_ADDRESS_SIZE);
-		return;
-	}
 	memset(&v6.s6_addr[8], 0, 8);
 	(void)inet_ntop(AF_INET6, &v6, ret, RPC_ADDRESS_SIZE);
 	n = strlen(ret);

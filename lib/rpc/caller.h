@@ -22,6 +22,9 @@ enum status caller_parse(const char *text, struct rpc_peer *ret, struct error *e
  * address, "192.0.2.1", or its IPv6 network, "2001:db8:1:2::/64", all of which one host may have. */
 void caller_origin(const struct rpc_peer *peer, char ret[static RPC_ADDRESS_SIZE]);
 
+/** Have both peers the same host? Their ports may differ. */
+bool caller_is_of_host(const struct rpc_peer *a, const struct rpc_peer *b);
+
 /* Identity or address, and the digest of a token, in hexadecimal. */
 enum { CALLER_KEY_SIZE = RPC_URI_SIZE + RPC_ADDRESS_SIZE + 2 * 32 + 4 };
 

@@ -702,16 +702,12 @@ void rpc_call_renew_peer(struct rpc_call *call, int64_t expires_ms, const char *
 
 bool rpc_call_is_of_connection(const struct rpc_call *a, const struct rpc_call *b)
 {
-	char of_a[RPC_ADDRESS_SIZE], of_b[RPC_ADDRESS_SIZE];
-
 	if (!a->caller || !b->caller)
 		return a->caller == b->caller && a->conn == b->conn;
 	/* Connections to two servers may have one address. A server's certificate, name and connection may be
 	 * replaced meanwhile: its machine decides. */
-	caller_origin(&a->conn->peer, of_a);
-	caller_origin(&b->conn->peer, of_b);
-	return str_eq(of_a, of_b) && str_eq(a->caller->address, b->caller->address) &&
-	       str_eq(a->caller->uri, b->caller->uri);
+	return caller_is_of_host(&a->conn->peer, &b->conn->peer) &&
+	       str_eq(a->caller->address, b->caller->address) && str_eq(a->caller->uri, b->caller->uri);
 }
 
 const ProtobufCServiceDescriptor *rpc_call_service(const struct rpc_call *call)

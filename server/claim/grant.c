@@ -655,13 +655,11 @@ static enum status check_often(const struct alloc_entry *alloc, struct error *er
 			 alloc->id, alloc->n_granted, alloc->node->id);
 }
 
-/* Root may have removed the name of the file system since the volume was registered. */
+/* Root may have removed the name of the file system since the volume was registered. Mounts of the same
+ * storage wait, too. */
 static enum status check_device(struct server *server, const struct asked *asked, struct error *err)
 {
-	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
-
-	assert(request); /* admitted */
-	if (request->attachment_mode != ATTACHMENT_BLOCK_DEVICE ||
+	if (!identity_has_device(server, asked->volume) ||
 	    identity_check_device(server, asked->volume->volume.plugin_id, err) == STATUS_OK)
 		return STATUS_OK;
 	err->status = STATUS_UNAVAILABLE; /* the work waits for root */

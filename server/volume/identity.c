@@ -11,6 +11,7 @@
 #include "model/message.h"
 #include "model/plain_options.h"
 #include "state/storage_index.h"
+#include "volume/limits.h"
 #include "volume/store.h"
 
 #include <stdlib.h>
@@ -335,6 +336,16 @@ enum status identity_check_device(struct server *server, const char *plugin_id, 
 		plugin_id, plugin_id);
 }
 
+bool identity_has_device(struct server *server, const struct volume_entry *entry)
+{
+	const struct storage_id all = storage_of_provider(&entry->storage);
+	struct volume_entry *at = storage_first(&server->state, &all);
+
+	while (at && !volume_has_attachment(&at->volume, ATTACHMENT_BLOCK_DEVICE))
+		at = storage_next(&server->state, &all, at);
+	return at;
+}
+
 /* Checks the right to the device itself: options and secrets of mounts do not confine it. */
 static enum status check_device(struct server *server, const struct rpc_call *call,
 				const struct volume_entry *entry, const struct volume_parts *parts,
@@ -344,10 +355,12 @@ static enum status check_device(struct server *server, const struct rpc_call *ca
 	const struct volume_entry *before = volume_before(server, entry, parts);
 	enum status status;
 
-	if (!volume_has_attachment(volume, ATTACHMENT_BLOCK_DEVICE))
-		return STATUS_OK;
-	TRY(identity_check_device(server, volume->plugin_id, err));
-	if (!before || volume_has_attachment(&before->volume, ATTACHMENT_BLOCK_DEVICE))
+	bool is_device = volume_has_attachment(volume, ATTACHMENT_BLOCK_DEVICE);
+	bool was_device = before && volume_has_attachment(&before->volume, ATTACHMENT_BLOCK_DEVICE);
+
+	if (is_device || was_device) /* what it held is mounted later */
+		TRY(identity_check_device(server, volume->plugin_id, err));
+	if (!is_device || !before || was_device)
 		return STATUS_OK;
 	status = access_check(server, call, ACCESS_VOLUME_ADOPT, volume->namespace, err);
 	return status == STATUS_OK
@@ -561,18 +574,77 @@ static enum status note_owners(const struct owners *owners, Holdfast__V1__Volume
 	return detail->n_source_namespaces == owners->n ? STATUS_OK : error_no_memory(err, "a volume");
 }
 
+/* Does the clone keep the limits of one of the volumes that have the id? That one is all of it. If other
+ * namespaces have some, the caller has the right to adopt. */
+static bool clone_keeps_limits(struct server *server, const struct volume_parts *parts)
+{
+	const struct volume *volume = &parts->volume;
+	bool is_kept = false;
+	struct volume_entry *at;
+	struct storage_id id;
+
+	storage_identify_external(volume->plugin_id, parts->detail->clone_id, &id);
+	for (at = storage_first(&server->state, &id); at && !is_kept;
+	     at = storage_next(&server->state, &id, at)) {
+		Holdfast__V1__SourceLimits *limits;
+
+		if (volume_is_placeholder(&at->volume))
+			continue;
+		limits = limits_of(&at->volume, volume_detail_of(server, &at->volume),
+				   volume_secrets_of(server, &at->volume));
+		is_kept = limits_are_kept(limits, parts);
+		holdfast__v1__source_limits__free_unpacked(limits, NULL);
+	}
+	return is_kept;
+}
+
+/* Checks the right to a copy that reaches more than the volume that it is made from. */
+static enum status check_limits(struct server *server, const struct rpc_call *call,
+				const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
+				const char *field, struct error *err)
+{
+	enum status status;
+
+	if (is_clone(parts) ? clone_keeps_limits(server, parts)
+			    : limits_are_kept(snapshot ? snapshot->limits : NULL, parts))
+		return STATUS_OK;
+	status = access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
+	return status == STATUS_OK
+		       ? status
+		       : error_prefix(err,
+				      "%s: the copy reaches more of the data than its source does, which "
+				      "has mount options, a context, secrets or no block-device",
+				      field);
+}
+
+enum status identity_check_whole(struct server *server, const struct rpc_call *call,
+				 const struct volume_entry *entry, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	if (limits_is_part(volume_detail_of(server, &entry->volume)))
+		status = access_check(server, call, ACCESS_VOLUME_ADOPT, entry->namespace, err);
+	return status == STATUS_OK ? status
+				   : error_prefix(err,
+						  "volume %s may be a part of the storage that has its id: "
+						  "its mount options or its context confine it",
+						  entry->id);
+}
+
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err)
 {
+	const char *field = is_clone(parts) ? "clone_id" : "snapshot_id";
 	cleanup(owners_release) struct owners owners = {.n = 0};
 
 	if (!has_source(parts))
 		return STATUS_OK;
 	find_source_owners(server, parts, snapshot, &owners);
 	owners.was_lost = parts->detail->source_lost;
-	TRY(check_owners(server, call, parts->volume.namespace, &owners,
-			 is_clone(parts) ? "clone_id" : "snapshot_id", err));
+	TRY(check_owners(server, call, parts->volume.namespace, &owners, field, err));
+	if (owners.has_own)
+		TRY(check_limits(server, call, parts, snapshot, field, err));
 	if (snapshot)
 		TRY(check_usable(snapshot, err));
 	return note_owners(&owners, parts->detail, err);

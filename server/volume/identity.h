@@ -31,6 +31,9 @@ enum status identity_check_parameters(struct server *server, const struct rpc_ca
 				      const char *plugin_id, const char *namespace, enum parameters_kind kind,
 				      struct message_text_entry *const *map, size_t n, struct error *err);
 
+/** Is the storage of the entry, in any context, a block device by one of its names? */
+bool identity_has_device(struct server *server, const struct volume_entry *entry);
+
 /** May volumes of a CSI plugin be block devices? STATUS_FAILED_PRECONDITION unless server.hcl names the file
  * system of those without one, or all callers have all rights. */
 enum status identity_check_device(struct server *server, const char *plugin_id, struct error *err);
@@ -47,7 +50,8 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 
 /** May the provider be asked to copy the volume or snapshot that @parts names? It copies all that has the id
  * of a volume, in any context. The other namespaces that have some of it are noted in @parts, on success. If
- * source_lost is stored, the caller needs the right to adopt, too.
+ * source_lost is stored, or the copy would reach more than its source, the caller needs the right to adopt,
+ * too.
  * @snapshot snapshots_source() of @parts */
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
@@ -72,6 +76,11 @@ enum status identity_check_copied(struct server *server, const struct rpc_call *
 
 /** May @volume, once it is registered, have a schedule? The server copies no other namespace's storage. */
 enum status identity_check_scheduled(struct server *server, const struct volume *volume, struct error *err);
+
+/** May the caller have the provider do something with all that has the id of the volume? Only with the right
+ * to adopt if mounts of the volume may show a part of it. */
+enum status identity_check_whole(struct server *server, const struct rpc_call *call,
+				 const struct volume_entry *entry, struct error *err);
 
 /** Is the storage of @volume, with the id and context by which the provider answered to its creation, no
  * other volume's, nor what a claim that a node reported may be on? STATUS_ALREADY_EXISTS if it is. */

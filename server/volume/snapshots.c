@@ -15,6 +15,7 @@
 #include "state/keys.h"
 #include "volume/call.h"
 #include "volume/identity.h"
+#include "volume/limits.h"
 #include "volume/phase.h"
 #include "volume/store.h"
 
@@ -509,7 +510,9 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	given.n_parameters = request->n_parameters;
 	work->is_new = !known;
 	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
-	if (!work->snapshot)
+	if (work->snapshot && !known)
+		work->snapshot->limits = limits_of(volume, work->parts.detail, work->parts.secrets);
+	if (!work->snapshot || !(known || work->snapshot->limits))
 		return error_no_memory(err, "a snapshot");
 	if (scheduled_ms != 0)
 		work->snapshot->scheduled_ms = scheduled_ms;

@@ -135,6 +135,30 @@ TEST_FIXTURE(a_volume_without_a_type_is_mounted_by_that_of_its_plugin, setup_db,
 	}
 }
 
+/* With tokens and without a type of root's: a volume of before them that is a block device, too. */
+TEST_FIXTURE(a_storage_with_a_raw_name_is_not_mounted_by_its_contents, setup_db, teardown)
+{
+	struct fixture *f = *state;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
+	struct submission s;
+	struct error err = {.msg = ""};
+
+	submission(&s, "", 0);
+	s.volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_OK);
+	UNTIL(f, f->n1.runs >= 1);
+	(void)str_copy(volume.id, sizeof(volume.id), "raw"); /* another name of the storage */
+	volume.capabilities[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, &err), STATUS_OK);
+	f->server->config.acl = true;
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
+	assert_contains(err.msg, "fs_type");
+	name_fs_type(f, "ext4");
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_OK);
+}
+
 static void assert_silent(const ProtobufCMessage *message)
 {
 	size_t n = protobuf_c_message_get_packed_size(message);

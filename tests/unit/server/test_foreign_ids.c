@@ -6,6 +6,7 @@
 #include "provider_world.h"
 #include "unit.h"
 
+#include "state/keys.h"
 #include "state/storage_index.h"
 #include "volume/identity.h"
 #include "volume/snapshots.h"
@@ -1032,6 +1033,8 @@ CASE(secrets_that_confine_a_volume_are_left_out_with_the_right_to_adopt_only)
 	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS("\"key\":\"\"")), STATUS_PERMISSION_DENIED);
 	expect(&again, "Volumes.Register", ACCOUNT("w2", ",\"shares\":\"v\"" SECRETS("\"key\":\" \"")),
 	       STATUS_PERMISSION_DENIED);
+	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS("\"key\":\"\\u000b\\u00a0\\u200b\"")),
+	       STATUS_PERMISSION_DENIED);
 	/* flags confine this name, and secrets the other one */
 	expect(&again, "Volumes.Register", ACCOUNT("flagged", ",\"mountOptions\":{}"),
 	       STATUS_PERMISSION_DENIED);
@@ -1081,6 +1084,142 @@ CASE(a_volume_becomes_a_block_device_with_the_right_to_adopt_only)
 	expect(&b, "Volumes.Register", MODES("second", MOUNTED, SUBVOLUME ",\"shares\":\"v\""), STATUS_OK);
 	caller_with(f, ADOPTS, &adopter);
 	expect(&adopter, "Volumes.Register", MODES("v", MOUNTED "," DEVICE, SUBVOLUME), STATUS_OK);
+}
+
+/* The mount of what was a raw device goes by its contents, which a program wrote. */
+CASE(a_volume_is_a_block_device_until_the_plugins_have_a_type)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	name_fs_type(f, "xfs");
+	must(f, "Register", MODES("v", MOUNTED "," DEVICE, ",\"externalId\":\"disk\""), NULL);
+	name_fs_type(f, "");
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Register", MODES("v", MOUNTED, ",\"externalId\":\"disk\""),
+	       STATUS_FAILED_PRECONDITION);
+	name_fs_type(f, "xfs");
+	expect(&b, "Volumes.Register", MODES("v", MOUNTED, ",\"externalId\":\"disk\""), STATUS_OK);
+}
+
+#define REGISTERED(id, more) MODES(id, MOUNTED, ",\"externalId\":\"" id "\"" more)
+#define IN_A_FOLDER ",\"context\":{\"folder\":\"/b\"}"
+#define WITH_KEY SECRETS("\"key\":\"x\"")
+
+/* Asks for a copy of each source, by @field with the ids of @ids. */
+static void expect_copies(struct caller_client *b, const char *field, const char *const ids[static 5])
+{
+	static const struct {
+		int source;
+		const char *mode, *more;
+		enum status status;
+	} rows[] = {
+		{0, MOUNTED, WITH_KEY, STATUS_PERMISSION_DENIED},
+		{1, MOUNTED, WITH_KEY, STATUS_PERMISSION_DENIED},
+		{2, MOUNTED, "", STATUS_PERMISSION_DENIED},
+		{2, MOUNTED, SECRETS("\"key\":\" \""), STATUS_PERMISSION_DENIED},
+		{2, DEVICE, WITH_KEY, STATUS_PERMISSION_DENIED},
+		{2, MOUNTED, WITH_KEY, STATUS_OK},
+		{3, DEVICE, "", STATUS_PERMISSION_DENIED},
+		{3, MOUNTED, "", STATUS_OK},
+		{4, MOUNTED, "", STATUS_OK},
+	};
+	char json[1024];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)str_format(json, sizeof(json),
+				 "{\"volume\":{\"id\":\"%s-%zu\",\"namespace\":\"b\",\"type\":\"CSI\","
+				 "\"pluginId\":\"nfs\",\"requestedCapabilities\":[%s],\"%s\":\"%s\"%s}}",
+				 field, i, rows[i].mode, field, ids[rows[i].source], rows[i].more);
+		expect(b, "Volumes.Create", json, rows[i].status);
+	}
+}
+
+/* A provider copies all that has an id. */
+CASE(a_copy_reaches_no_more_than_its_source_without_the_right_to_adopt)
+{
+	static const char *const ids[] = {"flags", "folder", "secrets", "vol-1", "blank"};
+	static const char *const snapshots[] = {"snap-1", "snap-2", "snap-3", "snap-4", "snap-5"};
+	static const char *const names[] = {"flags", "folder", "secrets", "own", "blank"};
+	cleanup(caller_release) struct caller_client b, adopter;
+	char json[256], text[ERROR_MSG_MAX];
+
+	name_fs_type(f, "xfs");
+	list_parameter(f, "nfs", "key");
+	must(f, "Register", REGISTERED("flags", PREFIXED), NULL);
+	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
+	must(f, "Register", REGISTERED("secrets", WITH_KEY), NULL);
+	must(f, "Register", REGISTERED("blank", SECRETS("\"key\":\" \"")), NULL);
+	must(f, "Create", MODES("own", MOUNTED, ""), "vol-1");
+	caller_with(f, WRITES, &b);
+	expect_copies(&b, "cloneId", ids);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		(void)str_format(json, sizeof(json),
+				 "{\"volumeId\":\"%s\",\"namespace\":\"b\",\"name\":\"s%zu\"}", names[i], i);
+		expect(&b, "Volumes.CreateSnapshot", json, STATUS_OK);
+		(void)str_format(json, sizeof(json), "{\"id\":\"%s\",\"namespace\":\"b\"}", names[i]);
+		must(f, "Deregister", json, NULL);
+	}
+	expect_copies(&b, "snapshotId", snapshots);
+	assert_int_equal(
+		ask_as(&b, "Volumes.Create", MODES("more", DEVICE, ",\"snapshotId\":\"snap-4\""), text),
+		STATUS_PERMISSION_DENIED);
+	assert_contains(text, "snapshot_id: the copy reaches more of the data than its source");
+	caller_with(f, ADOPTS, &adopter);
+	expect(&adopter, "Volumes.Create", MODES("more", DEVICE, ",\"snapshotId\":\"snap-4\""), STATUS_OK);
+}
+
+CASE(a_snapshot_without_limits_on_record_is_of_a_part)
+{
+	char key[] = PREFIX_SNAPSHOT "nfs/b/old";
+	Holdfast__V1__Snapshot old = HOLDFAST__V1__SNAPSHOT__INIT;
+	const struct record record = {.key = key, .message = &old.base};
+	cleanup(caller_release) struct caller_client b;
+
+	old.plugin_id = "nfs";
+	old.namespace_ = "b";
+	old.name = "old";
+	old.snapshot_id = "snap-old";
+	old.ready = true;
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", MODES("v", MOUNTED, ",\"snapshotId\":\"snap-old\""),
+	       STATUS_PERMISSION_DENIED);
+}
+
+CASE(a_copy_is_as_large_as_the_largest_name_of_its_source)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	must(f, "Register", REGISTERED("disk", PREFIXED), NULL);
+	must(f, "Register", MODES("whole", MOUNTED, ",\"externalId\":\"disk\",\"shares\":\"disk\""), NULL);
+	must(f, "Register", MODES("x", MOUNTED, ",\"externalId\":\"disk\",\"shares\":\"disk\"" PREFIXED),
+	     NULL);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", MODES("copy", MOUNTED, ",\"cloneId\":\"disk\""), STATUS_OK);
+}
+
+/* A provider deletes, and gives back by its name, all that has the id. */
+CASE(a_part_of_a_storage_is_deleted_with_the_right_to_adopt_only)
+{
+	cleanup(caller_release) struct caller_client b, adopter;
+	char text[ERROR_MSG_MAX];
+
+	must(f, "Register", REGISTERED("flags", PREFIXED), NULL);
+	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
+	must(f, "Create", MODES("made", MOUNTED, PREFIXED), "vol-1");
+	must(f, "Create", MODES("own", MOUNTED, ""), "vol-2");
+	caller_with(f, WRITES, &b);
+	assert_int_equal(ask_as(&b, "Volumes.Delete", "{\"id\":\"flags\",\"namespace\":\"b\"}", text),
+			 STATUS_PERMISSION_DENIED);
+	assert_contains(text, "volume flags may be a part of the storage that has its id");
+	expect(&b, "Volumes.Delete", "{\"id\":\"folder\",\"namespace\":\"b\"}", STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Delete", "{\"id\":\"made\",\"namespace\":\"b\"}", STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Deregister", "{\"id\":\"made\",\"namespace\":\"b\"}", STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Deregister", "{\"id\":\"folder\",\"namespace\":\"b\"}", STATUS_OK);
+	expect(&b, "Volumes.Delete", "{\"id\":\"own\",\"namespace\":\"b\"}", STATUS_OK);
+	caller_with(f, ADOPTS, &adopter);
+	expect(&adopter, "Volumes.Delete", "{\"id\":\"flags\",\"namespace\":\"b\"}", STATUS_OK);
+	expect(&adopter, "Volumes.Deregister", "{\"id\":\"made\",\"namespace\":\"b\"}", STATUS_OK);
 }
 
 /* Elsewhere the word would be a value, which nothing checks. */

@@ -17,6 +17,7 @@ enum { LIFE_S = 30 };
 static struct rpc_peer peer;
 static bool is_followers_ca_former;
 static bool is_from_another_machine; /* the follower */
+static bool is_ipv6;
 
 WRAPPED(enum status, access_vouching, const struct rpc_peer *server, void *userdata, struct error *err)
 {
@@ -24,7 +25,10 @@ WRAPPED(enum status, access_vouching, const struct rpc_peer *server, void *userd
 		(void)str_copy(((struct rpc_peer *)(uintptr_t)server)->issuer, RPC_KEY_ID_SIZE, "00");
 	if (is_from_another_machine)
 		(void)str_copy(((struct rpc_peer *)(uintptr_t)server)->address, RPC_ADDRESS_SIZE,
-			       "192.0.2.9:1");
+			       is_ipv6 ? "[2001:db8::9]:1" : "192.0.2.9:1");
+	else if (is_ipv6)
+		(void)str_copy(((struct rpc_peer *)(uintptr_t)server)->address, RPC_ADDRESS_SIZE,
+			       "[2001:db8::8]:1");
 	return STATUS_OK;
 }
 
@@ -160,7 +164,7 @@ CASE(a_renewal_over_another_connection_prolongs_no_session_through_a_follower)
 }
 
 /* A thief's connection to another follower may have the address of the session's. */
-CASE(a_renewal_through_another_follower_is_over_another_connection)
+static void renew_through_another_follower(struct fixture *f)
 {
 	struct caller_client other;
 
@@ -173,6 +177,18 @@ CASE(a_renewal_through_another_follower_is_over_another_connection)
 	renew(f, peer.address);
 	assert_string_not_equal(state_node(&f->server->state, "n1")->session_serial, "");
 	caller_release(&other);
+}
+
+CASE(a_renewal_through_another_follower_is_over_another_connection)
+{
+	renew_through_another_follower(f);
+}
+
+CASE(followers_of_one_network_are_two_machines)
+{
+	is_ipv6 = true;
+	renew_through_another_follower(f);
+	is_ipv6 = false;
 }
 
 static void on_enrolled(enum status status, const ProtobufCMessage *response, const struct error *err,
