@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "rpc/base64.h"
 #include "rpc/unpack.h"
 
 #include <assert.h>
@@ -131,6 +132,20 @@ static enum status explain_failure(const struct engine_call *call, enum failure 
 			 failure == NO_HTTP ? "what it answered is no HTTP/1.1" : "the connection has ended");
 }
 
+/* The description of a path is a field of the head. */
+static enum status read_path_stat(const struct engine_call *call, json_t **ret, struct error *err)
+{
+	const char *text = call->http.path_stat ? call->http.path_stat : "";
+	cleanup_free uint8_t *bytes = NULL;
+	size_t n = 0;
+
+	if (base64_decode(text, strlen(text), true, &bytes, &n) == 0 &&
+	    unpack_json("it", (const char *)bytes, n, ret, NULL) == STATUS_OK)
+		return STATUS_OK;
+	return error_set(err, STATUS_INTERNAL, 0, "the engine at %s described no path to %s",
+			 call->engine->socket, call->what);
+}
+
 static enum status classify_answer(struct engine_call *call, enum failure failure, json_t **ret,
 				   struct error *err)
 {
@@ -141,6 +156,8 @@ static enum status classify_answer(struct engine_call *call, enum failure failur
 	if ((code < 200 || code > 299) && code != 304)
 		return engine_refusal(call->engine->socket, code, call->what, call->answer.data,
 				      call->answer.len, err);
+	if (call->http.is_head)
+		return read_path_stat(call, ret, err);
 	if (call->data || call->is_text || call->answer.len == 0)
 		return STATUS_OK;
 	if (unpack_json("it", call->answer.data, call->answer.len, ret, NULL) != STATUS_OK)
@@ -350,7 +367,7 @@ static void put_request(struct strbuf *out, const struct engine_request *request
 {
 	strbuf_printf(out, "%s " ENGINE_API "%s HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n",
 		      request->method, request->path);
-	if (!str_eq(request->method, "GET") && !str_eq(request->method, "DELETE"))
+	if (str_eq(request->method, "POST") || str_eq(request->method, "PUT"))
 		strbuf_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(text));
 	strbuf_printf(out, "\r\n%s", text);
 }
@@ -374,6 +391,7 @@ static struct engine_call *call_new(struct engine *engine, const struct engine_r
 		.timeout_us = request->timeout_us,
 		.silence_us = request->silence_us,
 		.data = request->data,
+		.http = {.is_head = str_eq(request->method, "HEAD")},
 		.is_text = request->is_text,
 		.done = done,
 		.userdata = userdata};
@@ -389,6 +407,17 @@ static struct engine_call *call_new(struct engine *engine, const struct engine_r
 		return NULL;
 	}
 	return call;
+}
+
+void engine_put_encoded(struct strbuf *path, const char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char c = text[i];
+		bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+				(c != '\0' && strchr("0123456789-._~", c));
+
+		strbuf_printf(path, is_plain ? "%c" : "%%%02X", (unsigned char)c);
+	}
 }
 
 enum status engine_send(struct engine *engine, const struct engine_request *request, engine_done_fn *done,

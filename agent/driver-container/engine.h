@@ -6,6 +6,7 @@
  * function of this header, and `done` runs exactly once per started request, unless that is cancelled. */
 
 #include "base/error.h"
+#include "base/strbuf.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -27,7 +28,8 @@ void engine_free(struct engine *engine);
 
 /** @status OK for 2xx and 304; else @err has the engine's text: NOT_FOUND for 404, FAILED_PRECONDITION for
  * 409, INVALID_ARGUMENT for 400, UNAVAILABLE when it does not answer, INTERNAL for an invalid answer
- * @json   the answer, or NULL when it was empty; borrowed */
+ * @json   the answer, or NULL when it was empty; to HEAD /containers/ID/archive the description of the path;
+ *         borrowed */
 typedef void engine_done_fn(enum status status, const struct error *err, const json_t *json, void *userdata);
 
 /** Bytes of an answer that is read as it comes. False: not now; they come again after engine_resume(). */
@@ -45,6 +47,9 @@ struct engine_request {
 	bool is_text;	      /* the answer is lines of anything and of no interest */
 	bool is_release;      /* short, and on the way to remove something: it has places of its own */
 };
+
+/** Appends @n bytes as part of a query: all but unreserved characters (RFC 3986) are encoded. */
+void engine_put_encoded(struct strbuf *path, const char *text, size_t n);
 
 /** @ret may be NULL; valid until done ran */
 enum status engine_send(struct engine *engine, const struct engine_request *request, engine_done_fn *done,

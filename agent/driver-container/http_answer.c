@@ -14,11 +14,18 @@
 struct http_framing {
 	bool has_length;
 	bool is_chunked;
+	const char *path_stat;
 	uint64_t length;
 };
 
 static bool read_field(const char *name, const char *value, struct http_framing *framing)
 {
+	if (strcasecmp(name, "X-Docker-Container-Path-Stat") == 0) {
+		bool is_second = framing->path_stat != NULL;
+
+		framing->path_stat = value;
+		return !is_second;
+	}
 	if (strcasecmp(name, "Content-Length") == 0) {
 		bool is_second = framing->has_length;
 
@@ -90,7 +97,8 @@ static enum http_state read_head(struct http_answer *answer)
 		return HTTP_BAD;
 	if (answer->code < 200)
 		return HTTP_HEAD;
-	if (answer->code == 204 || answer->code == 304)
+	answer->path_stat = framing.path_stat;
+	if (answer->code == 204 || answer->code == 304 || answer->is_head)
 		return HTTP_OVER;
 	answer->left = framing.length;
 	if (framing.is_chunked)

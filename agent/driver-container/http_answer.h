@@ -26,14 +26,16 @@ enum http_state {
 
 struct http_answer {
 	enum http_state state;
-	int code; /* 200; 0 before the head was read */
+	int code;	       /* 200; 0 before the head was read */
+	bool is_head;	       /* of a HEAD request: a length in the head is not that of a body */
+	const char *path_stat; /* in the head: X-Docker-Container-Path-Stat; NULL: it was not there */
 	uint64_t left;
 	size_t n; /* bytes in head, or in line; of trailers: all */
 	char head[HTTP_HEAD_MAX + 1];
 	char line[HTTP_LINE_MAX + 1];
 };
 
-/* Begin with {.state = HTTP_HEAD}. */
+/* Begin with {.state = HTTP_HEAD}, and is_head. */
 
 /** Read on: consume some of the @n bytes, @n > 0, while the answer is neither over nor bad.
  * @ret_body, @ret_n_body bytes of the body among those that were consumed, often 0: look each time

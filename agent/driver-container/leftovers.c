@@ -18,17 +18,6 @@ enum {
 	PAUSE_US = 100 * USEC_PER_MSEC,
 };
 
-/* Appends @text as part of a query: all but unreserved characters (RFC 3986) are encoded. */
-static void put_encoded(struct strbuf *path, const char *text)
-{
-	for (const char *p = text; *p; p++) {
-		bool is_plain =
-			(*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || strchr("0123456789-._~", *p);
-
-		strbuf_printf(path, is_plain ? "%c" : "%%%02X", (unsigned char)*p);
-	}
-}
-
 void leftovers_forget(struct driver *driver)
 {
 	driver->leftover_timer = sd_event_source_disable_unref(driver->leftover_timer);
@@ -96,7 +85,7 @@ enum status containers_list(struct engine *engine, const struct settings *settin
 
 	json_decref(filters);
 	strbuf_printf(&path, "/containers/json?all=1&limit=%d&filters=", CONTAINERS_PAGE);
-	put_encoded(&path, text ? text : "");
+	engine_put_encoded(&path, text ? text : "", text ? strlen(text) : 0);
 	if (!text || path.error != 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "list containers");
 	request.path = path.data;

@@ -77,15 +77,17 @@ static bool is_granted(const struct search *found, Holdfast__Driver__V1__MountPr
 	return false;
 }
 
-/* The mount helper's mark, ALLOC/.SLOT/VOLUME: an empty folder that lasts as long as the mount. */
+/* The mount helper's mark, ALLOC/.SLOT/VOLUME: an empty folder that lasts as long as the mount. The helper
+ * owns all of its tree, so a folder of another account is no mark. */
 static enum status check_mark(int fd, const char *alloc_id, const Holdfast__Driver__V1__VolumeMount *volume,
 			      const char **ret_reason, struct error *err)
 {
 	char mark[PATH_MAX];
-	struct stat st;
+	struct stat tree, st;
 
 	if (str_format(mark, sizeof(mark), "%s/.%u/%s", alloc_id, volume->slot, volume->volume) > 0 &&
-	    fstatat(fd, mark, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+	    fstatat(fd, mark, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+	    fstat(fd, &tree) == 0 && st.st_uid == tree.st_uid)
 		return STATUS_OK;
 	*ret_reason = "volume";
 	return error_set(

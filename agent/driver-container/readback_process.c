@@ -38,6 +38,19 @@ static uint64_t network_of(int64_t pid)
 	return pid > 0 && stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
+/* A process in a user namespace of its own may show a mount table that it made. It never comes back from
+ * there: to look after its mounts were read is enough. */
+static bool is_of_host_users(int64_t pid)
+{
+	cleanup_free char *own = NULL;
+	cleanup_free char *map = NULL;
+	char path[PROC_PATH_SIZE];
+
+	proc_path(path, pid, "uid_map");
+	return file_read(path, CGROUP_MAX, &map, NULL) == 0 &&
+	       file_read("/proc/self/uid_map", CGROUP_MAX, &own, NULL) == 0 && strcmp(map, own) == 0;
+}
+
 /* Compares the process with the request. An ending one loses mounts and capabilities before its entry. The
  * end of the container is recognized by its id later, so the process must show it now. */
 static enum readback_verdict compare(struct readback *readback, const struct readback_process *process,
@@ -69,6 +82,11 @@ static enum readback_verdict compare(struct readback *readback, const struct rea
 	}
 	if (r < 0 || strstr(status, "\nState:\tZ") || mounts[0] == '\0')
 		return READBACK_ENDED;
+	if (!is_of_host_users(process->pid)) {
+		*ret = (struct readback_fault){
+			.field = "user_namespace", .ordered = "the host's", .found = "another one"};
+		return READBACK_DIFFERS;
+	}
 	if (!readback_mounts(readback, path, process->mountinfo_path, ret) ||
 	    !readback_rights(readback, status, &process->users, ret) ||
 	    !readback_kernel(readback, path, "", ret) || !readback_network(readback, &networks, ret) ||

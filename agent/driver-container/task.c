@@ -13,6 +13,7 @@
 #include "process.h"
 #include "publish.h"
 #include "readback_process.h"
+#include "work_dir.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -91,6 +92,8 @@ struct op {
 	int64_t started_ms;
 	bool is_restart;
 	int64_t before_ms; /* of a restart: when the container was started before */
+	char work_dir[WORK_DIR_SIZE];
+	size_t work_dir_at; /* how much of it was looked at */
 
 	/* of the removal of the container; @err NULL: the kernel shows no process of it, and the engine no
 	 * container */
@@ -994,6 +997,49 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	return false;
 }
 
+static void refuse_work_dir(struct op *op)
+{
+	const char *work_dir = op->spec.work_dir ? op->spec.work_dir->text : "of its image";
+	struct error err;
+
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+			"cannot start task '%s' of allocation %s: podman would make or give away its working "
+			"folder %.256s, because that is not there, or a link leads to it. Next: make it a "
+			"folder of the image, or name another one by work_dir",
+			op->task, op->alloc, work_dir);
+	withdraw(op, "work_dir", &err);
+}
+
+static void on_folder(enum status status, const struct error *err, const json_t *json, void *userdata);
+
+static void ask_folder(struct op *op)
+{
+	char query[WORK_DIR_QUERY_SIZE];
+
+	if (work_dir_next(op->work_dir, &op->work_dir_at, query))
+		ask(op, SHORT("HEAD"), on_folder, "/containers/%s/archive?path=%s", op->container_id, query);
+	else
+		ask_start(op);
+}
+
+static void begin_folders(struct op *op)
+{
+	op->work_dir_at = 0;
+	ask_folder(op);
+}
+
+static void on_folder(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	if (status == STATUS_OK && work_dir_is_folder(json))
+		ask_folder(op);
+	else if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+		refuse_work_dir(op);
+	else
+		op_fail(op, err);
+}
+
 static void on_own_look(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
@@ -1003,8 +1049,10 @@ static void on_own_look(enum status status, const struct error *err, const json_
 	else if ((!op->is_restart && !readback_annotations(json, &op->fault)) ||
 		 !readback_options(op->readback, json, &op->fault))
 		refuse_made(op);
+	else if (!work_dir_read(json, op->work_dir))
+		refuse_work_dir(op);
 	else
-		ask_start(op);
+		begin_folders(op);
 }
 
 /* Only podman's own API shows the annotations and the flags of mounts that podman has read. */

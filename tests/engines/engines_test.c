@@ -341,6 +341,49 @@ static void an_image_with_a_volume_in_sys_is_not_started(void **state)
 	assert_non_null(strstr(err.msg, "mount is '/sys/fs/cgroup', not 'no volume of the image there'"));
 }
 
+/* podman makes it there as root, for the task's user. run.py looks at the host's folder. */
+static void a_working_folder_behind_a_link_is_not_made_on_the_host(void **state)
+{
+	static const struct {
+		const char *task, *user, *image, *work_dir;
+	} rows[] = {
+		{"way", "0", "localhost/linked:1", "/way/asked"},
+		{"way-of-image", "0", "localhost/linked:2", NULL},
+		{"no-way", "0", "localhost/linked:1", "/nowhere/asked"},
+	};
+	bool is_podman = str_eq(getenv("ENGINE"), "podman");
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err = {0};
+	struct wish w;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		wish_task(&w, rows[i].task, "exec sleep 1000");
+		w.values[0].text = text(rows[i].image);
+		if (rows[i].work_dir) {
+			set_value(&w, "work_dir");
+			w.values[w.task.n_config - 1].text = text(rows[i].work_dir);
+		}
+		pack_task(&w);
+		sign(&w);
+		if (is_podman) {
+			assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
+			assert_non_null(strstr(err.msg, "or a link leads to it"));
+		} else { /* within the container */
+			(void)start(&w, &response, &err);
+			(void)destroy(rows[i].task, true);
+		}
+	}
+	wish_task(&w, "bin", "exec sleep 1000");
+	w.values[0].text = text("localhost/linked:1");
+	set_value(&w, "work_dir");
+	w.values[w.task.n_config - 1].text = text("/bin");
+	pack_task(&w);
+	sign(&w);
+	if (start(&w, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(destroy("bin", true), STATUS_OK);
+}
+
 /* --- streams ----------------------------------------------------------------------------------------------
  */
 
@@ -1665,6 +1708,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(an_image_of_another_registry_is_not_taken_for_an_allowed_one),
 		cmocka_unit_test(an_image_of_another_name_is_not_taken_by_its_digest),
 		cmocka_unit_test(an_image_with_a_volume_in_sys_is_not_started),
+		cmocka_unit_test(a_working_folder_behind_a_link_is_not_made_on_the_host),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_that_failed_is_restarted_on_its_mounts),
 		cmocka_unit_test(a_health_check_runs_in_its_task),

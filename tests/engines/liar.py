@@ -120,6 +120,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                             "Propagation": m["BindOptions"]["Propagation"]} for m in asked["HostConfig"]["Mounts"]]  # fmt: skip
         return json.dumps(found).encode()
 
+    def do_HEAD(self):
+        status, described = self.server.world.ask_about(self.path.removeprefix("/v1.40"))
+        self.send_response(status)
+        self.send_header("X-Docker-Container-Path-Stat", described)
+        self.end_headers()
+
     do_GET = do_POST = do_DELETE = forward
 
 

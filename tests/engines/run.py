@@ -65,7 +65,7 @@ socket = "{work}/run/driver.sock"
 engine = "{work}/engine.sock"
 publish_dir = "{work}/publish"
 state_dir = "{work}/state"
-images = ["localhost/bb:1", "bb:1", "localhost/bb:2@*", "localhost/other@*", "localhost/kernel:1"]
+images = ["localhost/bb:1", "bb:1", "localhost/bb:2@*", "localhost/other@*", "localhost/kernel:1", "localhost/linked:*"]
 users = ["0", "0:0", "1000"]
 networks = ["none", "isolated"]
 host_paths = ["{work}/host", "{work}/more"]
@@ -105,6 +105,17 @@ def ask(work, method, path, body=None):
         connection.request(method, "/v1.40" + path, body, {"Content-Type": "application/json"} if isinstance(body, str) else {})
         answer = connection.getresponse()
         return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def ask_about(work, path):
+    """The description of a path in a container, which is a field of the head."""
+    connection = Connection(f"{work}/engine.sock")
+    try:
+        connection.request("HEAD", "/v1.40" + path)
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("X-Docker-Container-Path-Stat", "")
     finally:
         connection.close()
 
@@ -230,7 +241,7 @@ class World:
 
     def add_image(self, name, tar, entry=None, change=None):
         """From a tar of its files; @entry is the program that it starts, @change a line of a Dockerfile."""
-        if self.engine == "podman" and change:  # import knows few of them
+        if self.engine == "podman" and change and not change.startswith("WORKDIR"):  # import knows few of them
             (self.work / "image/Dockerfile").write_text(f"FROM localhost/bb:1\n{change}\n", encoding="ascii")
             subprocess.run([*self.command, "build", "-q", "--format", "docker", "-t", name, str(self.work / "image")], check=True,
                            env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
@@ -245,6 +256,17 @@ class World:
         status, said = ask(self.work, "POST", "/images/create?" + urllib.parse.urlencode(query), tar)
         if status != 200:
             raise RuntimeError(f"image: {status} {said[:500]}")
+
+    def add_linked_images(self):
+        """Images with a link, the second one with a working folder behind it; returns the folder of the host that it leads to."""
+        behind, link = self.work / "behind", self.work / "image/way"
+        behind.mkdir(mode=0o700)
+        link.symlink_to(behind)
+        tar = subprocess.run(["tar", "-C", str(link.parent), "-c", "./bin", "./way"], check=True, capture_output=True).stdout
+        self.add_image("localhost/linked:1", tar)
+        self.add_image("localhost/linked:2", tar, change="WORKDIR /way/of-image")
+        link.unlink()
+        return behind
 
     def add_annotated_image(self, name, annotations):
         """Podman's image of busybox once more, with annotations in its manifest."""
@@ -289,6 +311,9 @@ class World:
 
     def ask_engine(self, method, path, body=None):
         return ask(self.work, method, path, body)
+
+    def ask_about(self, path):
+        return ask_about(self.work, path)
 
     def allow(self, path):
         """The driver's account may speak to this socket."""
@@ -449,7 +474,10 @@ def driver_cases(world):
             yield "phase", said[-3000:] or "said nothing"
 
     world.add_image("localhost/kernel:1", world.image_tar, change="VOLUME /sys/fs/cgroup")
+    behind = world.add_linked_images()
     yield from cases(world.phase("tasks"))
+    made = [path.name for path in behind.iterdir()]
+    yield "no_folder_of_the_host_is_made_behind_a_link", f"{made}" if made else None
     yield from hostile_cases(world, cases)
     yield from cases(world.phase("begun"))
     world.kill_driver()

@@ -49,12 +49,13 @@ static void on_done(enum status status, const struct error *err, const json_t *j
 	(void)sd_event_exit(said->event, 0);
 }
 
-static size_t answer_max; /* of the next request */
+static size_t answer_max;	   /* of the next request */
+static const char *method = "GET"; /* likewise */
 
 static struct said ask(const char *socket, uint64_t timeout_us)
 {
 	const struct engine_request request = {
-		.method = "GET", .path = "/x", .timeout_us = timeout_us, .answer_max = answer_max};
+		.method = method, .path = "/x", .timeout_us = timeout_us, .answer_max = answer_max};
 	struct engine *engine = NULL;
 	struct said said = {.n = 0};
 
@@ -115,6 +116,37 @@ TEST(an_engine_that_talks_without_end_is_cut_off)
 	fake_end(&fake);
 	assert_int_equal(said.status, STATUS_INTERNAL);
 	assert_non_null(strstr(said.text, "more than"));
+}
+
+TEST(a_path_is_described_in_the_head)
+{
+	static const struct {
+		const char *answer;
+		enum status status;
+		const char *text;
+	} answers[] = {
+		{HEAD "X-Docker-Container-Path-Stat: eyJJZCI6ImFiMSJ9\r\nContent-Length: 9\r\n\r\n",
+		 STATUS_OK, "ab1"},
+		{HEAD "\r\n", STATUS_INTERNAL, "described no path"},
+		{HEAD "X-Docker-Container-Path-Stat: !\r\n\r\n", STATUS_INTERNAL, "described no path"},
+		{HEAD "X-Docker-Container-Path-Stat: aGVsbG8=\r\n\r\n", STATUS_INTERNAL, "described no path"},
+		{"HTTP/1.1 404 No\r\nX-Docker-Container-Path-Stat: eyJJZCI6ImFiMSJ9\r\nContent-Length: "
+		 "9\r\n\r\n",
+		 STATUS_NOT_FOUND, "404"},
+	};
+
+	method = "HEAD";
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		struct fake fake = {.answer = answers[i].answer};
+		struct said said;
+
+		fake_begin(&fake, serve);
+		said = ask(fake.path, 30 * USEC_PER_SEC);
+		fake_end(&fake);
+		assert_int_equal(said.status, answers[i].status);
+		assert_non_null(strstr(said.text, answers[i].text));
+	}
+	method = "GET";
 }
 
 /* Containers of an image with many labels, in which many commands ran, are described at length. */

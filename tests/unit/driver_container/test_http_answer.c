@@ -15,10 +15,12 @@ struct was_read {
 	size_t n_body, n;
 };
 
+static bool is_head; /* of the next request */
+
 /* In pieces of @piece bytes. */
 static void read_all(struct was_read *ret, const char *text, size_t n, size_t piece)
 {
-	*ret = (struct was_read){.http = {.state = HTTP_HEAD}};
+	*ret = (struct was_read){.http = {.state = HTTP_HEAD, .is_head = is_head}};
 	while (ret->n < n && ret->http.state < HTTP_OVER) {
 		const char *body = NULL;
 		size_t n_body = 0, most = n - ret->n < piece ? n - ret->n : piece;
@@ -162,4 +164,33 @@ TEST(only_an_answer_without_length_ends_with_its_connection)
 int main(void)
 {
 	return unit_run();
+}
+
+#define STAT "X-Docker-Container-Path-Stat: "
+TEST(an_answer_to_head_has_no_body)
+{
+	static const struct {
+		const char *text, *stat;
+		enum http_state state;
+	} rows[] = {
+		{OK STAT "abc=\r\nContent-Length: 5\r\n\r\nhello", "abc=", HTTP_OVER},
+		{OK "x-docker-container-path-stat:abc\r\nTransfer-Encoding: chunked\r\n\r\n", "abc",
+		 HTTP_OVER},
+		{OK "\r\n", NULL, HTTP_OVER},
+		{OK STAT "abc\r\n" STAT "abc\r\n\r\n", NULL, HTTP_BAD},
+	};
+
+	is_head = true;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct was_read got;
+
+		read_all(&got, rows[i].text, strlen(rows[i].text), 3);
+		assert_int_equal(got.http.state, rows[i].state);
+		assert_int_equal(got.n_body, 0);
+		if (rows[i].stat)
+			assert_string_equal(got.http.path_stat, rows[i].stat);
+		else
+			assert_null(got.http.path_stat);
+	}
+	is_head = false;
 }

@@ -1108,6 +1108,12 @@ TEST(a_writer_is_refused_where_the_publish_is_read_only)
 	s.task.n_volumes = 1;
 	s.volume.read_only = true;
 	assert_int_equal(publish_check(path, fd, "/run/holdfast/publish", &s.task, &reason, NULL), STATUS_OK);
+	if (chown(folder, 1, (gid_t)-1) == 0) { /* as root: the marks are another account's */
+		assert_int_equal(publish_check(path, fd, "/run/holdfast/publish", &s.task, &reason, NULL),
+				 STATUS_PERMISSION_DENIED);
+		assert_string_equal(reason, "volume");
+		assert_int_equal(chown(folder, 0, (gid_t)-1), 0);
+	}
 	s.volume.read_only = false;
 	assert_int_equal(publish_check(path, fd, "/run/holdfast/publish", &s.task, &reason, NULL),
 			 STATUS_PERMISSION_DENIED);

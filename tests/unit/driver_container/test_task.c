@@ -55,6 +55,7 @@ static struct {
 	enum status killed;	/* the engine's answer to a kill; otherwise the process runs on */
 	enum status found;	/* of a look at all processes */
 	const char *unreadable; /* file of the process that is too large; NULL: none */
+	bool has_own_users;	/* the process, in a user namespace */
 	bool is_start_late;	/* the engine does not answer it in time */
 	bool is_look_refused;	/* the engine describes no container */
 	bool is_removal_refused;
@@ -70,6 +71,8 @@ static struct {
 	bool has_no_program;  /* for plugins, on this machine */
 	bool runs_as_ordered; /* as the kernel shows it; otherwise its mounts are the test's own */
 	const char *started;  /* NULL: at the begin of the year */
+	const char *work_dir; /* that podman describes; NULL: it describes nothing */
+	const char *link;     /* likewise, the query of one on the way */
 	struct {
 		engine_done_fn *done;
 		void *userdata;
@@ -216,6 +219,8 @@ WRAPPED(int, file_read, const char *path, size_t max, char **ret, size_t *ret_le
 {
 	char unreadable[64];
 
+	if (model.has_own_users && strstr(path, "/uid_map") && !str_starts_with(path, "/proc/self"))
+		return (*ret = strdup("0 1000 1\n")) ? 0 : -ENOMEM;
 	(void)snprintf(unreadable, sizeof(unreadable), "/proc/%d/%s", model.process,
 		       model.unreadable ? model.unreadable : "");
 	return str_eq(path, unreadable) ? -EFBIG : __real_file_read(path, max, ret, ret_len);
@@ -283,6 +288,16 @@ static json_t *describe(void)
 			 config, "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", mounts);
 }
 
+/* Podman's own description, or that of a path in the container. */
+static json_t *describe_by_podman(void)
+{
+	if (str_starts_with(model.last, "HEAD "))
+		return json_pack("{s:I}", "mode",
+				 model.link && strstr(model.last, model.link) ? 134218239LL : 2147484141LL);
+	return json_pack("{s:{s:s}, s:[{s:s, s:b, s:[s, s]}]}", "Config", "WorkingDir", model.work_dir,
+			 "Mounts", "Destination", "/vol", "RW", 1, "Options", "nosuid", "nodev");
+}
+
 /* Answers the last request. */
 static void answer_last(void)
 {
@@ -291,7 +306,10 @@ static void answer_last(void)
 	bool is_other = str_eq(model.last, "GET " OTHER "/json");
 	bool is_create = str_starts_with(model.last, "POST /containers/create");
 	bool is_image = str_starts_with(model.last, "GET /images/");
-	json_t *json = is_create		  ? json_pack("{s:s}", "Id", ID)
+	bool is_podman = model.work_dir &&
+			 (str_starts_with(model.last, "GET /libpod") || str_starts_with(model.last, "HEAD "));
+	json_t *json = is_podman		  ? describe_by_podman()
+		       : is_create		  ? json_pack("{s:s}", "Id", ID)
 		       : is_look && model.body	  ? describe()
 		       : is_image && model.called ? json_pack("{s:[s]}", "RepoDigests", model.called)
 						  : NULL;
@@ -785,6 +803,18 @@ CASE(a_process_that_cannot_be_read_whole_is_not_as_ordered)
 	assert_null(model.body);
 }
 
+/* There it can show mounts that it made itself. */
+CASE(a_process_with_users_of_its_own_is_not_as_ordered)
+{
+	model.has_own_users = true;
+	model.at = "POST " NAME "/start";
+	model.meanwhile = begin_running;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "user_namespace is 'another one'");
+	assert_null(model.body);
+}
+
 /* The order has one attempt, of which the driver allows two: the agent's intervals are its own. */
 CASE(a_container_that_is_not_removed_keeps_its_count_of_restarts)
 {
@@ -851,6 +881,41 @@ CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
 	order_task(f, false);
 	expect_kept(STATUS_FAILED_PRECONDITION, "could not be removed and may run");
 	expect_trail(f, "removed=0");
+}
+
+/* podman makes and gives away what a link of the image leads to, as root. */
+CASE(a_working_folder_behind_a_link_starts_nothing)
+{
+	static const char *const refused[] = {"/link/x", "/a/../b"};
+
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	model.link = "=%2Flink";
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		model.work_dir = refused[i];
+		order_task(f, false);
+		assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+		assert_contains(answer.msg, "podman would make or give away its working folder");
+		assert_null(strstr(model.asked, "/start"));
+		assert_null(model.body);
+	}
+	expect_trail(f, "reason=work_dir");
+}
+
+CASE(each_folder_on_the_way_to_the_working_folder_is_looked_at)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	model.work_dir = "/srv/link";
+	model.link = "=%2Flink";
+	start_well(f);
+	assert_contains(model.asked,
+			"HEAD /containers/" ID "/archive?path=%2Fsrv\n"
+			"HEAD /containers/" ID "/archive?path=%2Fsrv%2Flink\nPOST " NAME "/start");
+	/* the task has made another one of it */
+	model.link = "=%2Fsrv%2Flink";
+	order_task(f, true);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_null(strstr(model.asked, "/start"));
+	assert_non_null(model.body);
 }
 
 CASE(an_image_that_would_run_as_root_is_not_started)
