@@ -32,7 +32,8 @@ enum launch_mode { LAUNCH_SETUID = 1, LAUNCH_SOCKET = 2 };
 
 /* One of the two trees below which the helper mounts; only its uid and root can write there. */
 struct tree {
-	int fd; /* O_PATH */
+	int fd;	      /* O_PATH */
+	bool is_part; /* its mount shows a part of a file system: a directory above that is not in line */
 	uint32_t n_line;
 	uint64_t listed_id; /* of its mount, as mountinfo has it: reused by the kernel */
 	/* itself, of whose mount every directory in it is that is no mount; then every directory that it is

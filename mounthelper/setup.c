@@ -186,6 +186,7 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 	struct statx listed;
 
 	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);
+	tree.is_part = !mount.root_is_whole;
 	note_line(h, &tree, path);
 	start_sys(sys_statx(tree.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &listed),
 		  START_TREE, path);

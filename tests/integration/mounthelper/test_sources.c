@@ -675,6 +675,33 @@ TEST_FIXTURE(a_host_path_that_shows_the_trees_is_never_staged, start, stop)
 	}
 }
 
+/* The trees are made anew in a folder that is bound from a file system. */
+static void begin_in_a_part(const char *folder)
+{
+	(void)agent_stop(&agent);
+	MUST(umount2(TEST_PREFIX "/trees", MNT_DETACH));
+	MUST(mount(folder, TEST_PREFIX "/trees", NULL, MS_BIND, NULL));
+	MUST(mount(NULL, TEST_PREFIX "/trees", NULL, MS_PRIVATE, NULL)); /* no peer: it shows no stages */
+	MUST(mount(NULL, TEST_PREFIX "/trees", NULL, MS_SHARED, NULL));
+	MUST(mkdir(STAGE_BASE, 0700));
+	MUST(chown(STAGE_BASE, HELPER_UID, HELPER_UID));
+	MUST(mkdir(PUBLISH_BASE, 0711));
+	MUST(chown(PUBLISH_BASE, HELPER_UID, HELPER_UID));
+	MUST(chmod(PUBLISH_BASE, 0711));
+	agent_up(&agent);
+}
+
+/* A task that is root there renames the folders in which others' volumes are mounted. */
+TEST_FIXTURE(a_host_path_above_the_part_with_the_trees_is_never_staged, start, stop)
+{
+	MUST(mount("disk", HOST "/data", "tmpfs", 0, "mode=0755,uid=0"));
+	MUST(mkdir(HOST "/data/app", 0755));
+	begin_in_a_part(HOST "/data/app");
+	expect_stage(&agent, stage_of("roots", hostvol("roots"), false), MH_CONFLICT);
+	assert_last_record("reason=other-mount");
+	MUST(umount(HOST "/data"));
+}
+
 TEST_FIXTURE(mounts_of_the_host_reach_a_shared_host_volume_alone, start, stop)
 {
 	struct mount_entry entry;

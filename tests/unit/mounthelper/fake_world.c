@@ -448,7 +448,7 @@ void fake_set_flags(const char *path, uint64_t attr)
 
 void fake_mount_part(const char *path, const char *of, const char *directory)
 {
-	const struct mount *mount = NON_NULL(mount_on(of));
+	const struct mount *mount = NON_NULL(str_eq(of, "/") ? &k.mounts[0] : mount_on(of));
 	int node;
 
 	node = find_node(mount->root, directory);

@@ -241,6 +241,19 @@ TEST_FIXTURE(a_host_path_that_may_show_the_trees_is_a_conflict, begin_test, tear
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 }
 
+TEST_FIXTURE(a_host_path_above_the_part_with_the_trees_is_a_conflict, begin_test, teardown)
+{
+	helper.stage.is_part = true;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* of the trees' own mount, so not above it */
+	for (int i = 0; i < 2; i++) {
+		begin();
+		helper.stage.is_part = i == 0;
+		fake_mount_part("/data/a/vol", "/", "disk");
+		mine[HOSTVOL].owner_uid = 0;
+		ASSERT_REPLY(stage_of(HOSTVOL), i == 0 ? MH_CONFLICT : MH_OK);
+	}
+}
+
 static struct mh_publish publish_host_volume(void)
 {
 	const struct mh_stage staged = request(HOSTVOL);

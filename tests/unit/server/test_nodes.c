@@ -1418,9 +1418,9 @@ TEST_ON(a_plugin_stops_after_another_ones_volume_that_it_releases, struct fixtur
 	run_plugin_with(f, ALLOC_2, "ebs", NULL);
 	run_plugin_with(f, ALLOC_3, "other", "db");
 	for (int i = 0; i < 2; i++) { /* it looks again, while the others stop still */
-		cleanup_pb Holdfast__V1__DrainNodeResponse *response =
-			NON_NULL(drain_node(f, "n1", false, NULL));
+		Holdfast__V1__DrainNodeResponse *response = NON_NULL(drain_node(f, "n1", false, NULL));
 
+		holdfast__v1__drain_node_response__free_unpacked(response, NULL);
 		UNTIL(f, f->n1.stops > 1);
 		settle(f);
 		assert_int_equal(f->n1.stops, 2);
