@@ -230,7 +230,7 @@ void csi_redact(const ProtobufCMessage *request, const char *text, char *ret, si
 	size_t at = 0;
 
 	needles_take(&needles, request);
-	while (text[at] != '\0' && at < READ_MAX && needles.left > 0) {
+	while (at < READ_MAX && text[at] != '\0' && needles.left > 0) {
 		size_t secret = match_any(&needles, text, at);
 		const char *piece = secret > 0 ? redacted : text + at;
 		size_t n = secret > 0 ? sizeof(redacted) - 1 : 1;

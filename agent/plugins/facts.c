@@ -232,10 +232,10 @@ static void merge_needs(struct node_plugin *ret, const struct node_plugin *befor
 			const struct facts_halves *halves)
 {
 	const bool is_whole = ret->has_node == !!halves->node && ret->has_controller == !!halves->controller;
-	const struct node_plugin *sources[] = {halves->node, halves->controller, is_whole ? NULL : before};
+	const struct node_plugin *sources[3] = {halves->node, halves->controller, is_whole ? NULL : before};
 
 	ret->controller_required = ret->topology_required = false;
-	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+	for (size_t i = 0; i < 3; i++) {
 		ret->controller_required |= sources[i] && sources[i]->controller_required;
 		ret->topology_required |= sources[i] && sources[i]->topology_required;
 	}

@@ -131,7 +131,7 @@ static int read_command_line(pid_t pid, char **ret, size_t *ret_n)
 /* Is @folder, or something below it, among the arguments, or in one of them? */
 static bool names(const char *arguments, size_t n, const char *folder)
 {
-	return memmem(arguments, n, folder, strlen(folder)) != NULL;
+	return arguments && memmem(arguments, n, folder, strlen(folder)) != NULL;
 }
 
 /* Runs on a thread: a reader of a command line waits for the process' memory, and this for the server of a

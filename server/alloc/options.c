@@ -260,7 +260,7 @@ Holdfast__V1__MountOptions *alloc_options_for(struct state *state, const struct 
 		return volume;
 	holdfast__v1__mount_options__init(options);
 	options->mount_flags = storage->flags;
-	options->fs_type = has_type ? volume->fs_type : (char *)(uintptr_t)by_root;
+	options->fs_type = volume && has_type ? volume->fs_type : (char *)(uintptr_t)by_root;
 	if (own && own->fs_type[0] != '\0')
 		options->fs_type = own->fs_type;
 	if (volume)
