@@ -80,7 +80,7 @@ static struct outcome already_there(struct staging *s)
 	 * come with the publish */
 	if (s->class && facts.parent != s->h->stage.line[0].mount_id)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STACKED);
-	if ((s->class && !is_same(s, &facts)) || place_shows_trees(s->h, &s->target, &facts))
+	if ((s->class && !is_same(s, &facts)) || place_shows_trees(s->h, &s->target, &facts, false))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	/* the profile decides about exec and propagation of the publishes */
 	if (was_known && !str_eq(s->admission->slot.profile, s->req->profile))

@@ -47,7 +47,7 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	TRY_KERNEL(STEP_SOURCE, mount_facts(&h->mountinfo, ret, &facts));
 	if (ret->uid != profile->owner_uid || ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
-	if (place_shows_trees(h, ret, &facts))
+	if (place_shows_trees(h, ret, &facts, true))
 		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_OTHER_MOUNT);
 	mountinfo_rewind(&h->mountinfo);
 	while ((r = mountinfo_next(&h->mountinfo, &entry)) > 0 && !is_below(entry.point, profile->path))

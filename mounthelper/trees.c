@@ -74,13 +74,11 @@ bool place_is_own(const struct helper *h, const struct tree *tree, const struct 
 	       place->mount_id == tree->line[0].mount_id;
 }
 
-static bool shows_tree(const struct helper *h, const struct tree *tree, const struct place *place,
-		       const struct mount_facts *mount)
+static bool shows_tree(const struct tree *tree, const struct place *place, bool may_be_own, bool is_source)
 {
 	const struct place *base = &tree->line[0];
-	/* all in them is the helper's and on their file systems; a place above a part is in another mount */
-	bool may_be = place->uid == h->agent->helper_uid || mount->is_idmapped ||
-		      (tree->is_part && place->mount_id != base->mount_id);
+	/* a directory above a part is in another mount */
+	bool may_be = may_be_own || (is_source && tree->is_part && place->mount_id != base->mount_id);
 
 	for (uint32_t i = 0; i < tree->n_line; i++)
 		if (place_is_same(&tree->line[i], place))
@@ -89,9 +87,14 @@ static bool shows_tree(const struct helper *h, const struct tree *tree, const st
 	       place->dev_minor == base->dev_minor;
 }
 
-bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount)
+bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount,
+		       bool is_source)
 {
-	return shows_tree(h, &h->stage, place, mount) || shows_tree(h, &h->publish, place, mount);
+	/* everything in them is the helper's and on their file systems */
+	bool may_be_own = place->uid == h->agent->helper_uid || mount->is_idmapped;
+
+	return shows_tree(&h->stage, place, may_be_own, is_source) ||
+	       shows_tree(&h->publish, place, may_be_own, is_source);
 }
 
 int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags)

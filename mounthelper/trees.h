@@ -72,8 +72,10 @@ bool place_is_own(const struct helper *h, const struct tree *tree, const struct 
 
 /** Is @place one of the trees, a directory of ours in it, or an ancestor? A process that could write there
  * could put any object where names are looked up. An idmapped @mount hides whose it is: each on their file
- * systems counts. */
-bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount);
+ * systems counts. @is_source it will be cloned: if the mount of a tree is a part of its file system, each
+ * place on that in another mount may be an ancestor, too. */
+bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount,
+		       bool is_source);
 
 /** umount2(@name, NOFOLLOW | @flags) with @dir_fd as working directory, so that nothing but one name is
  * resolved. */

@@ -241,19 +241,6 @@ TEST_FIXTURE(a_host_path_that_may_show_the_trees_is_a_conflict, begin_test, tear
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 }
 
-TEST_FIXTURE(a_host_path_above_the_part_with_the_trees_is_a_conflict, begin_test, teardown)
-{
-	helper.stage.is_part = true;
-	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* of the trees' own mount, so not above it */
-	for (int i = 0; i < 2; i++) {
-		begin();
-		helper.stage.is_part = i == 0;
-		fake_mount_part("/data/a/vol", "/", "disk");
-		mine[HOSTVOL].owner_uid = 0;
-		ASSERT_REPLY(stage_of(HOSTVOL), i == 0 ? MH_CONFLICT : MH_OK);
-	}
-}
-
 static struct mh_publish publish_host_volume(void)
 {
 	const struct mh_stage staged = request(HOSTVOL);
@@ -262,6 +249,21 @@ static struct mh_publish publish_host_volume(void)
 	(void)str_copy(p.profile, sizeof(p.profile), mine[HOSTVOL].name);
 	fixture_grant_publish(&p, &staged.source);
 	return p;
+}
+
+TEST_FIXTURE(a_host_path_above_the_part_with_the_trees_is_a_conflict, begin_test, teardown)
+{
+	helper.stage.is_part = true;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* of the trees' own mount, so not above it */
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_ALREADY);
+	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
+	for (int i = 0; i < 2; i++) {
+		begin();
+		helper.stage.is_part = i == 0;
+		fake_mount_part("/data/a/vol", "/", "disk");
+		mine[HOSTVOL].owner_uid = 0;
+		ASSERT_REPLY(stage_of(HOSTVOL), i == 0 ? MH_CONFLICT : MH_OK);
+	}
 }
 
 TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, teardown)
