@@ -17,6 +17,7 @@ OTHER_RELEASE = ("container",)
 RULES = "/etc/polkit-1/rules.d/50-holdfast.rules"
 SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 LISTED, OTHER, ALIAS = "hf-listed.service", "hf-other.service", "hf-alias.service"
+MISSING = "hf-missing.service"  # in the rule, but this machine has no such unit
 REFUSED = "[Aa]ccess denied|nteractive authentication required|Permission denied"
 PLUGINS = "/run/holdfast/plugins"
 
@@ -116,7 +117,7 @@ class Bus(unittest.TestCase):
         os.symlink(OTHER, f"/etc/systemd/system/{ALIAS}")
         with open(RULES, encoding="utf-8") as f:
             text = f.read()
-        machine.write(RULES, text.replace("var units = [", f'var units = ["{LISTED}", "{ALIAS}",'))
+        machine.write(RULES, text.replace("var units = [", f'var units = ["{LISTED}", "{ALIAS}", "{MISSING}",'))
         machine.systemctl("daemon-reload")
         machine.systemctl("restart", "polkit.service")
 
@@ -154,6 +155,15 @@ class Bus(unittest.TestCase):
         for name in (ALIAS, OTHER):
             self.assert_refused(call("StopUnit", "ss", name, "replace"), name)
         self.assertTrue(machine.is_active(OTHER))
+
+    def test_a_transient_unit_by_a_listed_name_without_a_unit_is_refused(self):
+        # since systemd 256 its verb is "start" as well
+        mark = "/run/hf-transient"
+        done = call("StartTransientUnit", "ssa(sv)a(sa(sv))", MISSING, "fail", "1", "ExecStart", "a(sasb)", "1", "/usr/bin/touch",
+                    "2", "touch", mark, "false", "0")  # fmt: skip
+        self.assert_refused(done, MISSING)
+        self.assertFalse(machine.is_active(MISSING))
+        self.assertFalse(os.path.exists(mark))
 
     def test_isolating_a_listed_unit_is_refused(self):
         self.assertNotEqual(call("StartUnit", "ss", LISTED, "isolate").returncode, 0)
