@@ -77,6 +77,7 @@ class TestVolumesPage(CsiTest):
         self.node.wait_connected()
 
     def type(self, text):
+        text = text.replace("/run/holdfast-mount/publish", f"{self.node.dir}/publish")
         return self.shell.type("set -a\n" + text)  # whose variables are there in the next block
 
     def type_in(self, block):
