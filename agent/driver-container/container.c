@@ -360,6 +360,17 @@ static int plain_name(const char *image, char *ret, size_t size)
 			  image, is_official ? "library/" : "", (int)strcspn(last, ":@"), last, digest);
 }
 
+bool container_image_env_is_whole(const json_t *described)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(json_object_get(described, "Config"), "Env"), i, one)
+		if (!json_is_string(one) || !strchr(json_string_value(one), '='))
+			return false;
+	return true;
+}
+
 bool container_image_is_named(const json_t *described, const char *image)
 {
 	char wanted[IMAGE_NAME_SIZE], found[IMAGE_NAME_SIZE];

@@ -29,6 +29,10 @@ bool container_stage(const struct settings *settings, const char *plugin_id, cha
  * without one. */
 const char *container_image_registry(const char *image);
 
+/** Has each variable of the image a value? Podman gives one without it the value that it has itself
+ * (CVE-2026-57231), and all of its own for "*". @described answer of GET /images/NAME/json */
+bool container_image_env_is_whole(const json_t *described);
+
 /** Does the engine know the image by the name @image? Podman looks only for the digest behind @, in each
  * local image. A digest means the same bytes whenever it is looked for.
  * @described answer of GET /images/NAME/json */

@@ -135,11 +135,13 @@ static enum status explain_failure(const struct engine_call *call, enum failure 
 /* The description of a path is a field of the head. */
 static enum status read_path_stat(const struct engine_call *call, json_t **ret, struct error *err)
 {
-	const char *text = call->http.path_stat ? call->http.path_stat : "";
+	cleanup_free char *text = strdup(call->http.path_stat ? call->http.path_stat : "");
 	cleanup_free uint8_t *bytes = NULL;
 	size_t n = 0;
 
-	if (base64_decode(text, strlen(text), true, &bytes, &n) == 0 &&
+	for (char *p = text; p && *p; p++) /* podman has the alphabet for URLs */
+		*p = *p == '-' ? '+' : *p == '_' ? '/' : *p;
+	if (text && base64_decode(text, strlen(text), true, &bytes, &n) == 0 &&
 	    unpack_json("it", (const char *)bytes, n, ret, NULL) == STATUS_OK)
 		return STATUS_OK;
 	return error_set(err, STATUS_INTERNAL, 0, "the engine at %s described no path to %s",
@@ -153,11 +155,12 @@ static enum status classify_answer(struct engine_call *call, enum failure failur
 
 	if (failure != NO_FAILURE)
 		return explain_failure(call, failure, err);
+	/* podman answers 404 to a link that leads to nothing, and describes it */
+	if (call->http.is_head && (code == 200 || (code == 404 && call->http.path_stat)))
+		return read_path_stat(call, ret, err);
 	if ((code < 200 || code > 299) && code != 304)
 		return engine_refusal(call->engine->socket, code, call->what, call->answer.data,
 				      call->answer.len, err);
-	if (call->http.is_head)
-		return read_path_stat(call, ret, err);
 	if (call->data || call->is_text || call->answer.len == 0)
 		return STATUS_OK;
 	if (unpack_json("it", call->answer.data, call->answer.len, ret, NULL) != STATUS_OK)

@@ -16,7 +16,7 @@
 
 #define ENGINE_API "/v1.40"
 
-enum { ENGINE_PATH_SIZE = 768, ENGINE_ANSWER_MAX = 16 << 20 };
+enum { ENGINE_PATH_SIZE = 1024, ENGINE_ANSWER_MAX = 16 << 20 };
 
 struct engine;
 struct engine_call;

@@ -39,16 +39,24 @@ static uint64_t network_of(int64_t pid)
 }
 
 /* A process in a user namespace of its own may show a mount table that it made. It never comes back from
- * there: to look after its mounts were read is enough. */
+ * there: to look after its mounts were read is enough. A task with CAP_SETUID, CAP_SETGID and CAP_SETFCAP can
+ * give that namespace the maps of the host. */
 static bool is_of_host_users(int64_t pid)
 {
-	cleanup_free char *own = NULL;
-	cleanup_free char *map = NULL;
-	char path[PROC_PATH_SIZE];
+	static const char *const names[] = {"uid_map", "gid_map"};
 
-	proc_path(path, pid, "uid_map");
-	return file_read(path, CGROUP_MAX, &map, NULL) == 0 &&
-	       file_read("/proc/self/uid_map", CGROUP_MAX, &own, NULL) == 0 && strcmp(map, own) == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		cleanup_free char *own = NULL;
+		cleanup_free char *map = NULL;
+		char path[PROC_PATH_SIZE], own_path[PROC_PATH_SIZE];
+
+		proc_path(path, pid, names[i]);
+		(void)snprintf(own_path, sizeof(own_path), "/proc/self/%s", names[i]);
+		if (file_read(path, CGROUP_MAX, &map, NULL) < 0 ||
+		    file_read(own_path, CGROUP_MAX, &own, NULL) < 0 || strcmp(map, own) != 0)
+			return false;
+	}
+	return true;
 }
 
 /* Compares the process with the request. An ending one loses mounts and capabilities before its entry. The

@@ -122,6 +122,7 @@ static const struct conf_field top_fields[] = {
 	LIST("networks", networks),
 	{MEMBER("privileged", CONF_BOOL, privileged)},
 	{MEMBER("pull", CONF_BOOL, pull)},
+	{MEMBER("old_podman", CONF_STRING, old_podman)},
 	{MEMBER("old_runc", CONF_STRING, old_runc)},
 	{MEMBER("nofile", CONF_U32, nofile)},
 	{MEMBER("nproc", CONF_U32, nproc)},
@@ -144,6 +145,7 @@ static void set_defaults(struct settings *s)
 		.pull_timeout_us = 600 * USEC_PER_SEC,
 		.max_stop_timeout_us = 3600 * USEC_PER_SEC,
 		.networks = {"none", "isolated"},
+		.old_podman = "refuse",
 		.old_runc = "refuse",
 		.infra_command = {"/bin/sleep", "2147483647"},
 	};
@@ -164,6 +166,15 @@ static enum status apply_keys(struct reading *reading, const struct conf *conf, 
 	return STATUS_OK;
 }
 
+static enum status check_answer(const struct conf *conf, const char *key, const char *value,
+				struct error *err)
+{
+	if (str_eq(value, "refuse") || str_eq(value, "accept"))
+		return STATUS_OK;
+	return conf_error(conf, conf_root(conf), key, err, "%s: '%s' is neither refuse nor accept", key,
+			  value);
+}
+
 /* Refuses values that never match anything. */
 static enum status check_lists(const struct settings *s, const struct conf *conf, struct error *err)
 {
@@ -175,9 +186,8 @@ static enum status check_lists(const struct settings *s, const struct conf *conf
 	if (s->metrics[0] != '\0' && !scrape_address_is_valid(s->metrics))
 		return conf_error(conf, conf_root(conf), "metrics", err,
 				  "metrics: '%s' is neither HOST:PORT nor the path of a socket", s->metrics);
-	if (!str_eq(s->old_runc, "refuse") && !str_eq(s->old_runc, "accept"))
-		return conf_error(conf, conf_root(conf), "old_runc", err,
-				  "old_runc: '%s' is neither refuse nor accept", s->old_runc);
+	TRY(check_answer(conf, "old_podman", s->old_podman, err));
+	TRY(check_answer(conf, "old_runc", s->old_runc, err));
 	for (size_t i = 0; i < ARRAY_SIZE(s->networks) && s->networks[i][0] != '\0'; i++)
 		if (!str_eq(s->networks[i], "host") && !str_eq(s->networks[i], "none") &&
 		    !str_eq(s->networks[i], "isolated"))

@@ -261,7 +261,9 @@ static void ask(struct op *op, struct engine_request request, engine_done_fn *do
 	va_list args;
 
 	va_start(args, fmt);
-	(void)vsnprintf(path, sizeof(path), fmt, args);
+	if (vsnprintf(path, sizeof(path), fmt, args) >=
+	    (int)sizeof(path)) /* cut, it would name another thing */
+		path[0] = '\0';
 	va_end(args);
 	request.path = path;
 	if (engine_send(op->driver->engine, &request, done, op, op->is_wait ? &op->request : NULL, &err) !=
@@ -997,17 +999,22 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	return false;
 }
 
-static void refuse_work_dir(struct op *op)
+static void refuse_image(struct op *op, const char *reason, const char *why)
 {
-	const char *work_dir = op->spec.work_dir ? op->spec.work_dir->text : "of its image";
 	struct error err;
 
-	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
-			"cannot start task '%s' of allocation %s: podman would make or give away its working "
-			"folder %.256s, because that is not there, or a link leads to it. Next: make it a "
-			"folder of the image, or name another one by work_dir",
-			op->task, op->alloc, work_dir);
-	withdraw(op, "work_dir", &err);
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "cannot start task '%s' of allocation %s: %s",
+			op->task, op->alloc, why);
+	withdraw(op, reason, &err);
+}
+
+static void refuse_work_dir(struct op *op)
+{
+	refuse_image(
+		op, "work_dir",
+		"podman would make or give away its working folder, because that does not exist, has a "
+		"name with other characters than work_dir may have, or a link leads to it. Next: make it a "
+		"folder of the image, or name another one by work_dir");
 }
 
 static void on_folder(enum status status, const struct error *err, const json_t *json, void *userdata);
@@ -1016,16 +1023,11 @@ static void ask_folder(struct op *op)
 {
 	char query[WORK_DIR_QUERY_SIZE];
 
+	static_assert(ENGINE_PATH_SIZE >= WORK_DIR_QUERY_SIZE + CONTAINER_ID_SIZE + 64, "it has room");
 	if (work_dir_next(op->work_dir, &op->work_dir_at, query))
 		ask(op, SHORT("HEAD"), on_folder, "/containers/%s/archive?path=%s", op->container_id, query);
 	else
 		ask_start(op);
-}
-
-static void begin_folders(struct op *op)
-{
-	op->work_dir_at = 0;
-	ask_folder(op);
 }
 
 static void on_folder(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -1040,6 +1042,45 @@ static void on_folder(enum status status, const struct error *err, const json_t 
 		op_fail(op, err);
 }
 
+/* crun before its fix of GHSA-7vwr-4279-7gq5, and runc of CVE-2026-41579, make devices behind a link there.
+ */
+static void on_dev(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	op->work_dir_at = 0;
+	if (status == STATUS_NOT_FOUND || (status == STATUS_OK && work_dir_is_folder(json)))
+		ask_folder(op);
+	else if (status == STATUS_OK)
+		refuse_image(op, "dev",
+			     "its image has a link or a file at /dev, behind which the runtime would make "
+			     "devices on the host. Next: make it a folder of the image");
+	else
+		op_fail(op, err);
+}
+
+/* A task that has ended may have left a descriptor of a folder of its own to another one, which changes the
+ * way between the look and the start. */
+static bool may_change(const struct op *op)
+{
+	return op->is_restart && op->work_dir[0] != '\0' && !podman_is_fixed(op->driver->engine_version) &&
+	       !str_eq(op->driver->settings->old_podman, "accept");
+}
+
+static void look_at_folders(struct op *op, const json_t *inspected)
+{
+	if (!work_dir_read(inspected, op->work_dir))
+		refuse_work_dir(op);
+	else if (may_change(op))
+		refuse_image(
+			op, "old_podman",
+			"podman before 5.7.1 restarts no task with a working folder but /, because another "
+			"task could have it make folders on the host (GHSA-q6r4-3wmg-fwcq). Next: see "
+			"old_podman in holdfast-driver-container.hcl(5)");
+	else
+		ask(op, SHORT("HEAD"), on_dev, "/containers/%s/archive?path=%%2Fdev", op->container_id);
+}
+
 static void on_own_look(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
@@ -1049,10 +1090,8 @@ static void on_own_look(enum status status, const struct error *err, const json_
 	else if ((!op->is_restart && !readback_annotations(json, &op->fault)) ||
 		 !readback_options(op->readback, json, &op->fault))
 		refuse_made(op);
-	else if (!work_dir_read(json, op->work_dir))
-		refuse_work_dir(op);
 	else
-		begin_folders(op);
+		look_at_folders(op, json);
 }
 
 /* Only podman's own API shows the annotations and the flags of mounts that podman has read. */
@@ -1135,6 +1174,12 @@ static void on_image(enum status status, const struct error *err, const json_t *
 		op_fail(op, err);
 	else if (!container_image_is_named(json, op->spec.image->text))
 		ask_pull(op, true);
+	else if (!container_image_env_is_whole(json))
+		op_refuse(op, STATUS_FAILED_PRECONDITION,
+			  "cannot start task '%s' of allocation %s: its image has a variable without a "
+			  "value, for "
+			  "which podman takes its own. Next: give it one (ENV NAME=VALUE)",
+			  op->task, op->alloc);
 	else if (check_still(op, &reason, &own) != STATUS_OK)
 		refuse_order(op, reason, &own);
 	else if (make_plugin_folder(op))

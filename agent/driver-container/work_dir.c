@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "model/task_text.h"
 
 #include <string.h>
 
@@ -23,8 +24,7 @@ static bool clean(const char *path, char ret[static WORK_DIR_SIZE])
 		n = strcspn(path, "/");
 		if (n == 0 || (n == 1 && path[0] == '.'))
 			continue;
-		if ((n == 2 && path[0] == '.' && path[1] == '.') || at + n + 2 > WORK_DIR_SIZE ||
-		    ++depth > WORK_DIR_DEPTH_MAX)
+		if (at + n + 2 > WORK_DIR_SIZE || ++depth > WORK_DIR_DEPTH_MAX)
 			return false;
 		ret[at++] = '/';
 		memcpy(ret + at, path, n);
@@ -48,7 +48,7 @@ bool work_dir_read(const json_t *inspected, char ret[static WORK_DIR_SIZE])
 	const json_t *mount;
 	size_t i;
 
-	if (!clean(path ? path : "", ret))
+	if (!clean(path ? path : "", ret) || (ret[0] != '\0' && !task_text_is_right(TASK_TEXT_WORK_DIR, ret)))
 		return false;
 	json_array_foreach (json_object_get(inspected, "Mounts"), i, mount) {
 		const char *target = json_string_value(json_object_get(mount, "Destination"));
@@ -61,6 +61,7 @@ bool work_dir_read(const json_t *inspected, char ret[static WORK_DIR_SIZE])
 
 bool work_dir_next(const char *work_dir, size_t *at, char ret[static WORK_DIR_QUERY_SIZE])
 {
+	/* at most WORK_DIR_SIZE bytes, each of which takes three */
 	struct strbuf query = STRBUF_INIT(WORK_DIR_QUERY_SIZE);
 
 	if (work_dir[*at] == '\0')

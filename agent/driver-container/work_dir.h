@@ -2,7 +2,8 @@
 #pragma once
 /* The folder in which a container begins, as podman makes it. Before each start podman makes the folder, and
  * gives it to the task's user, by a path that follows links of the image (GHSA-q6r4-3wmg-fwcq): so it made
- * and gave away paths of the host. The driver asks for each folder on the way first. Pure. */
+ * and gave away paths of the host. The driver asks for each folder on the way first. podman takes the
+ * path of that request for a pattern, so the folder has the alphabet of a task's work_dir. Pure. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@ enum {
 
 /** Reads the path, "" if podman makes nothing: for "/", and for a mount or a folder below one.
  * @inspected podman's own description of the container
- * @return false for a path that is relative, has "..", is too long or too deep */
+ * @return false for a path that is relative, too long or too deep, or has ".." or other characters */
 bool work_dir_read(const json_t *inspected, char ret[static WORK_DIR_SIZE]);
 
 /** Writes the next folder on the way, from the root, for a query. False: there is no further one.

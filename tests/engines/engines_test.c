@@ -313,7 +313,8 @@ static void an_image_of_another_name_is_not_taken_by_its_digest(void **state)
 	sign(&w);
 	assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "has no image localhost/other@sha256:"));
-	if (!str_eq(getenv("ENGINE"), "podman")) /* Docker gives an image that nobody pulled no digest */
+	/* Docker gives an image that nobody pulled no digest, podman 5 finds none by it */
+	if (getenv("IMAGE_HAS_DIGEST")[0] == '\0')
 		return;
 	assert_non_null(strstr(err.msg, "only one of another name"));
 	(void)snprintf(name, sizeof(name), "localhost/bb:2@%s", digest);
@@ -349,6 +350,8 @@ static void a_working_folder_behind_a_link_is_not_made_on_the_host(void **state)
 	} rows[] = {
 		{"way", "0", "localhost/linked:1", "/way/asked"},
 		{"way-of-image", "0", "localhost/linked:2", NULL},
+		{"pattern", "0", "localhost/linked:3", NULL},
+		{"devices", "0", "localhost/linked:4", NULL},
 		{"no-way", "0", "localhost/linked:1", "/nowhere/asked"},
 	};
 	bool is_podman = str_eq(getenv("ENGINE"), "podman");
@@ -367,7 +370,8 @@ static void a_working_folder_behind_a_link_is_not_made_on_the_host(void **state)
 		sign(&w);
 		if (is_podman) {
 			assert_int_equal(start(&w, &response, &err), STATUS_FAILED_PRECONDITION);
-			assert_non_null(strstr(err.msg, "or a link leads to it"));
+			assert_non_null(strstr(err.msg, i == 3 ? "a link or a file at /dev"
+							       : "or a link leads to it"));
 		} else { /* within the container */
 			(void)start(&w, &response, &err);
 			(void)destroy(rows[i].task, true);

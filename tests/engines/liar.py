@@ -123,7 +123,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_HEAD(self):
         status, described = self.server.world.ask_about(self.path.removeprefix("/v1.40"))
         self.send_response(status)
-        self.send_header("X-Docker-Container-Path-Stat", described)
+        if described:
+            self.send_header("X-Docker-Container-Path-Stat", described)
         self.end_headers()
 
     do_GET = do_POST = do_DELETE = forward

@@ -258,14 +258,19 @@ class World:
             raise RuntimeError(f"image: {status} {said[:500]}")
 
     def add_linked_images(self):
-        """Images with a link, the second one with a working folder behind it; returns the folder of the host that it leads to."""
-        behind, link = self.work / "behind", self.work / "image/way"
+        """Images with a link, three with a working folder behind it, one with its devices; returns the host's folder that it leads to."""
+        behind, image = self.work / "behind", self.work / "linked"
         behind.mkdir(mode=0o700)
-        link.symlink_to(behind)
-        tar = subprocess.run(["tar", "-C", str(link.parent), "-c", "./bin", "./way"], check=True, capture_output=True).stdout
-        self.add_image("localhost/linked:1", tar)
-        self.add_image("localhost/linked:2", tar, change="WORKDIR /way/of-image")
-        link.unlink()
+        (image / "w/of-image").mkdir(parents=True)
+        shutil.copytree(self.work / "image/bin", image / "bin", symlinks=True)
+        for name in ("way", "[w]", "dev"):
+            (image / name).symlink_to(behind)
+        tars = [subprocess.run(["tar", "-C", str(image), "-c", "./bin", "./w", f"./{name}"], check=True, capture_output=True).stdout
+                for name in ("way", "[w]", "dev")]  # fmt: skip
+        self.add_image("localhost/linked:1", tars[0])
+        self.add_image("localhost/linked:2", tars[0], change="WORKDIR /way/of-image")
+        self.add_image("localhost/linked:3", tars[1], change="WORKDIR /[w]/of-image")
+        self.add_image("localhost/linked:4", tars[2])
         return behind
 
     def add_annotated_image(self, name, annotations):
@@ -343,7 +348,7 @@ class World:
     def phase(self, name, account=AGENT):
         """Output of a phase, run by the agent's account, or another one."""
         env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "ENGINE": self.engine, "HOST_PATH": f"{self.work}/host",
-                                  "HOST_PATH_WITH_MORE": f"{self.work}/more", "IMAGE_DIGEST": self.image_digest()}  # fmt: skip
+                                  "HOST_PATH_WITH_MORE": f"{self.work}/more", "IMAGE_DIGEST": self.image_digest(), "IMAGE_HAS_DIGEST": "yes" if self.has_digest() else ""}  # fmt: skip
         (self.work / "agent").mkdir(exist_ok=True)
         shutil.chown(self.work / "agent", AGENT)
         done = subprocess.run(["setpriv", f"--reuid={account}", "--regid=nogroup", "--clear-groups", self.test(), name], env=env,
@@ -354,6 +359,10 @@ class World:
     def image_digest(self):
         image = json.loads(ask(self.work, "GET", "/images/localhost/bb:1/json")[1])
         return (image["RepoDigests"] or [f"@{image['Id']}"])[0].partition("@")[2]
+
+    def has_digest(self):
+        """Does the engine find the image by its digest?"""
+        return self.engine == "podman" and ask(self.work, "GET", f"/images/localhost/other@{self.image_digest()}/json")[0] == 200
 
     def refusals(self):
         """Reason and code of each that is on record."""

@@ -132,7 +132,13 @@ TEST(a_path_is_described_in_the_head)
 		{HEAD "X-Docker-Container-Path-Stat: aGVsbG8=\r\n\r\n", STATUS_INTERNAL, "described no path"},
 		{"HTTP/1.1 404 No\r\nX-Docker-Container-Path-Stat: eyJJZCI6ImFiMSJ9\r\nContent-Length: "
 		 "9\r\n\r\n",
-		 STATUS_NOT_FOUND, "404"},
+		 STATUS_OK, "ab1"},
+		{"HTTP/1.1 404 No\r\nContent-Length: 9\r\n\r\n", STATUS_NOT_FOUND, "404"},
+		{"HTTP/1.1 500 No\r\nX-Docker-Container-Path-Stat: eyJJZCI6ImFiMSJ9\r\nContent-Length: "
+		 "9\r\n\r\n",
+		 STATUS_FAILED_PRECONDITION, "500"},
+		/* as podman encodes {"Id":"~~~?"} */
+		{HEAD "X-Docker-Container-Path-Stat: eyJJZCI6In5-fj8ifQ==\r\n\r\n", STATUS_OK, "~~~?"},
 	};
 
 	method = "HEAD";

@@ -73,6 +73,8 @@ static struct {
 	const char *started;  /* NULL: at the begin of the year */
 	const char *work_dir; /* that podman describes; NULL: it describes nothing */
 	const char *link;     /* likewise, the query of one on the way */
+	bool has_no_dev;      /* likewise */
+	const char *variable; /* of the image; NULL: it is described by its name alone */
 	struct {
 		engine_done_fn *done;
 		void *userdata;
@@ -308,9 +310,11 @@ static void answer_last(void)
 	bool is_image = str_starts_with(model.last, "GET /images/");
 	bool is_podman = model.work_dir &&
 			 (str_starts_with(model.last, "GET /libpod") || str_starts_with(model.last, "HEAD "));
-	json_t *json = is_podman		  ? describe_by_podman()
-		       : is_create		  ? json_pack("{s:s}", "Id", ID)
-		       : is_look && model.body	  ? describe()
+	json_t *json = is_podman	       ? describe_by_podman()
+		       : is_create	       ? json_pack("{s:s}", "Id", ID)
+		       : is_look && model.body ? describe()
+		       : is_image && model.variable
+			       ? json_pack("{s:{s:[s]}}", "Config", "Env", model.variable)
 		       : is_image && model.called ? json_pack("{s:[s]}", "RepoDigests", model.called)
 						  : NULL;
 	struct error err;
@@ -340,7 +344,8 @@ static void answer_last(void)
 		done(error_set(&err, model.killed, 0, "it cannot be killed"), &err, NULL, model.userdata);
 	else if (is_look && json && model.is_look_refused)
 		done(error_set(&err, STATUS_INTERNAL, 0, "too large"), &err, NULL, model.userdata);
-	else if (is_other || (is_look && !json) || (model.has_no_image && is_image))
+	else if (is_other || (model.has_no_dev && strstr(model.last, "=%2Fdev")) || (is_look && !json) ||
+		 (model.has_no_image && is_image))
 		done(error_set(&err, STATUS_NOT_FOUND, 0, "no such container"), &err, NULL, model.userdata);
 	else
 		done(STATUS_OK, NULL, json, model.userdata);
@@ -883,22 +888,40 @@ CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
 	expect_trail(f, "removed=0");
 }
 
-/* podman makes and gives away what a link of the image leads to, as root. */
+static void expect_not_started(struct fixture *f, const char *msg, const char *reason)
+{
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, msg);
+	assert_null(strstr(model.asked, "/start"));
+	expect_trail(f, reason);
+}
+
+/* podman makes and gives away the folder behind a link of the image, as root. */
 CASE(a_working_folder_behind_a_link_starts_nothing)
 {
-	static const char *const refused[] = {"/link/x", "/a/../b"};
+	static const char *const refused[] = {"/link/x", "/a/../b", "/[w]/x"};
 
 	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
 	model.link = "=%2Flink";
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		model.work_dir = refused[i];
 		order_task(f, false);
-		assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
-		assert_contains(answer.msg, "podman would make or give away its working folder");
-		assert_null(strstr(model.asked, "/start"));
+		expect_not_started(f, "podman would make or give away its working folder", "reason=work_dir");
 		assert_null(model.body);
 	}
-	expect_trail(f, "reason=work_dir");
+}
+
+CASE(an_image_with_a_link_for_its_devices_starts_nothing)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	model.work_dir = "/";
+	model.link = "=%2Fdev";
+	order_task(f, false);
+	expect_not_started(f, "a link or a file at /dev", "reason=dev");
+	assert_null(model.body);
+	model.link = NULL;
+	model.has_no_dev = true;
+	start_well(f);
 }
 
 CASE(each_folder_on_the_way_to_the_working_folder_is_looked_at)
@@ -908,14 +931,60 @@ CASE(each_folder_on_the_way_to_the_working_folder_is_looked_at)
 	model.link = "=%2Flink";
 	start_well(f);
 	assert_contains(model.asked,
+			"HEAD /containers/" ID "/archive?path=%2Fdev\n"
 			"HEAD /containers/" ID "/archive?path=%2Fsrv\n"
 			"HEAD /containers/" ID "/archive?path=%2Fsrv%2Flink\nPOST " NAME "/start");
-	/* the task has made another one of it */
-	model.link = "=%2Fsrv%2Flink";
+}
+
+/* A descriptor that its first run left to another task changes the way between the look and the start. */
+CASE(an_old_podman_restarts_no_task_with_a_working_folder)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "4.3.1");
+	model.work_dir = "/srv/app";
+	start_well(f);
 	order_task(f, true);
-	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
-	assert_null(strstr(model.asked, "/start"));
+	expect_not_started(f, "see old_podman in holdfast-driver-container.hcl(5)", "reason=old_podman");
 	assert_non_null(model.body);
+	(void)str_copy(f->settings.old_podman, sizeof(f->settings.old_podman), "accept");
+	order_task(f, true);
+	assert_contains(model.asked, "/start");
+}
+
+CASE(an_old_podman_restarts_a_task_that_begins_in_the_root)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "4.3.1");
+	model.work_dir = "/";
+	start_well(f);
+	order_task(f, true);
+	assert_contains(model.asked, "/start");
+}
+
+CASE(a_fixed_podman_restarts_a_task_with_a_working_folder)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "5.7.1");
+	model.work_dir = "/srv/app";
+	start_well(f);
+	model.link = "=%2Fsrv%2Fapp"; /* the task has made one of it */
+	order_task(f, true);
+	expect_not_started(f, "podman would make or give away its working folder", "reason=work_dir");
+	model.link = NULL;
+	order_task(f, true);
+	assert_contains(model.asked, "/start");
+}
+
+/* podman gives it the value of its own. */
+CASE(an_image_with_a_variable_without_a_value_is_refused)
+{
+	model.variable = "*";
+	order_task(f, false);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, "a variable without a value");
+	assert_null(strstr(model.asked, "/containers/create"));
+	model.variable = "A=";
+	start_well(f);
 }
 
 CASE(an_image_that_would_run_as_root_is_not_started)

@@ -31,7 +31,13 @@ TEST(each_folder_on_the_way_is_asked_about)
 		{"", "/v", ""},
 		{"/", "/v", ""},
 		{"/app", "/v", "%2Fapp "},
-		{"/srv//a b/./c&d/", "/v", "%2Fsrv %2Fsrv%2Fa%20b %2Fsrv%2Fa%20b%2Fc%26d "},
+		{"/srv//a+b/./c@d/", "/v", "%2Fsrv %2Fsrv%2Fa%2Bb %2Fsrv%2Fa%2Bb%2Fc%40d "},
+		{"/[w]/x", "/v", "refused"}, /* podman describes /w/x */
+		{"/w?", "/v", "refused"},
+		{"/w*", "/v", "refused"},
+		{"/\\w", "/v", "refused"},
+		{"/a b", "/v", "refused"},
+		{"/proc/1", "/v", "refused"},
 		{"/v", "/v", ""},
 		{"/v/x", "/v", ""},
 		{"/vx", "/v", "%2Fvx "},
@@ -54,7 +60,7 @@ TEST(each_folder_on_the_way_is_asked_about)
 
 TEST(a_path_that_is_too_long_is_refused)
 {
-	char path[WORK_DIR_SIZE + 1], asked[1024];
+	char path[WORK_DIR_SIZE + 1], longer[1 << 16] = "", asked[1024];
 
 	memset(path, '/', sizeof(path));
 	memset(path + 1, 'a', sizeof(path) - 1);
@@ -64,6 +70,10 @@ TEST(a_path_that_is_too_long_is_refused)
 	path[WORK_DIR_SIZE - 1] = 'a';
 	path[WORK_DIR_SIZE] = '\0';
 	look(path, "/v", asked);
+	assert_string_equal(asked, "refused");
+	memset(longer, 'a', sizeof(longer) - 1);
+	longer[0] = '/';
+	look(longer, "/v", asked);
 	assert_string_equal(asked, "refused");
 }
 
