@@ -209,6 +209,13 @@ bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message
 
 bool volume_secret_is_blank(const char *text)
 {
+	while (*text > '\0' && *text <= ' ')
+		text++;
+	return *text == '\0';
+}
+
+bool volume_secret_may_be_blank(const char *text)
+{
 	while (*text != '\0' && (*text <= ' ' || *text > '~'))
 		text++;
 	return *text == '\0';
@@ -219,7 +226,8 @@ bool volume_secret_is_left_out(const struct message_text_entry *stored,
 {
 	const struct message_text_entry *found = message_text_map_find(given, n, stored->key);
 
-	return !found || (volume_secret_is_blank(found->value) && !str_eq(found->value, stored->value));
+	return !found || (volume_secret_may_be_blank(found->value) &&
+			  !volume_secret_is_blank(stored->value) && !str_eq(found->value, stored->value));
 }
 
 enum status volume_secrets_take(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *given,

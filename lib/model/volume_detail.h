@@ -85,8 +85,11 @@ enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t mi
 bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
 			    size_t n_over);
 
-/** Is nothing of the value printed in ASCII? Unicode has many blanks, which a plugin may cut off. */
+/** Is all of the value blanks and control characters of ASCII? */
 bool volume_secret_is_blank(const char *text);
+
+/** Is nothing of the value printed in ASCII? Unicode has many blanks, which a plugin may cut off. */
+bool volume_secret_may_be_blank(const char *text);
 
 /** Does @given lack @stored, or a value for it? A blank one is no secret to many plugins. */
 bool volume_secret_is_left_out(const struct message_text_entry *stored,

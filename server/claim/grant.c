@@ -24,6 +24,7 @@
 #include "log/log.h"
 #include "model/admission.h"
 #include "model/pb.h"
+#include "model/plain_options.h"
 #include "model/volume_detail.h"
 #include "plugin/args.h"
 #include "plugin/controller.h"
@@ -659,8 +660,16 @@ static enum status check_often(const struct alloc_entry *alloc, struct error *er
  * storage wait, too. */
 static enum status check_device(struct server *server, const struct asked *asked, struct error *err)
 {
+	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
+	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, &asked->volume->volume);
+
+	assert(request); /* admitted */
 	if (!identity_has_device(server, asked->volume) ||
 	    identity_check_device(server, asked->volume->volume.plugin_id, err) == STATUS_OK)
+		return STATUS_OK;
+	/* "auto" would go by the contents, too */
+	if (request->attachment_mode != ATTACHMENT_BLOCK_DEVICE && detail && detail->mount_options &&
+	    detail->mount_options->fs_type[0] != '\0' && fs_type_is_plain(detail->mount_options->fs_type))
 		return STATUS_OK;
 	err->status = STATUS_UNAVAILABLE; /* the work waits for root */
 	return err->status;

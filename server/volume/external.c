@@ -200,10 +200,14 @@ static Holdfast__V1__ListSnapshotsResponse *snapshots_response(size_t max)
 	return NULL;
 }
 
-static bool add_copy(Holdfast__V1__ListSnapshotsResponse *response, const ProtobufCMessage *snapshot)
+/* Without the limits of its volume, which the caller may not read. */
+static bool add_copy(Holdfast__V1__ListSnapshotsResponse *response, const Holdfast__V1__Snapshot *snapshot)
 {
-	ProtobufCMessage *copy = message_convert(&holdfast__v1__snapshot__descriptor, snapshot);
+	Holdfast__V1__Snapshot shown = *snapshot;
+	ProtobufCMessage *copy;
 
+	shown.limits = NULL;
+	copy = message_convert(&holdfast__v1__snapshot__descriptor, &shown.base);
 	if (copy)
 		response->snapshots[response->n_snapshots++] = (Holdfast__V1__Snapshot *)(void *)copy;
 	return copy != NULL;
@@ -226,7 +230,7 @@ static bool add_external(Holdfast__V1__ListSnapshotsResponse *response, const st
 	snapshot.ready = external->ready;
 	if (external->create_time_ms > 0)
 		snapshot.create_time_ms = external->create_time_ms;
-	return add_copy(response, &snapshot.base);
+	return add_copy(response, &snapshot);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -300,7 +304,7 @@ static bool join_all(struct server *server, const struct listing *listing,
 	for (size_t i = 0; i < join.n && response->n_snapshots < listing->max; i++)
 		if (join.records[i]->snapshot_id[0] == '\0' &&
 		    access_scope_has(&sight.scope, join.records[i]->namespace_) &&
-		    !add_copy(response, &join.records[i]->base))
+		    !add_copy(response, join.records[i]))
 			return false;
 	return true;
 }
@@ -410,7 +414,7 @@ static bool fill_own(struct server *server, struct access_scope *scope, struct r
 			response->next_token = (char *)(uintptr_t)protobuf_c_empty_string;
 			return false;
 		}
-		if (!add_copy(response, &snapshots_of(entry)->base))
+		if (!add_copy(response, snapshots_of(entry)))
 			return false;
 		entry = snapshots_next(entry, NULL);
 	}

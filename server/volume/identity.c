@@ -574,41 +574,50 @@ static enum status note_owners(const struct owners *owners, Holdfast__V1__Volume
 	return detail->n_source_namespaces == owners->n ? STATUS_OK : error_no_memory(err, "a volume");
 }
 
-/* Does the clone keep the limits of one of the volumes that have the id? That one is all of it. If other
- * namespaces have some, the caller has the right to adopt. */
-static bool clone_keeps_limits(struct server *server, const struct volume_parts *parts)
+/* Does the copy keep the limits of one of the volumes of its namespace that have the id of its source? That
+ * one is all of it. True, too, without any.
+ * @ret_is_device a volume of the id, of any namespace, is a block device. */
+static bool keeps_limits_of(struct server *server, const struct volume_parts *copy, const char *external_id,
+			    bool *ret_is_device)
 {
-	const struct volume *volume = &parts->volume;
-	bool is_kept = false;
+	bool has_any = false, is_kept = false;
 	struct volume_entry *at;
 	struct storage_id id;
 
-	storage_identify_external(volume->plugin_id, parts->detail->clone_id, &id);
-	for (at = storage_first(&server->state, &id); at && !is_kept;
-	     at = storage_next(&server->state, &id, at)) {
+	storage_identify_external(copy->volume.plugin_id, external_id, &id);
+	at = storage_first(&server->state, &id);
+	*ret_is_device = at && identity_has_device(server, at);
+	for (; at && !is_kept; at = storage_next(&server->state, &id, at)) {
 		Holdfast__V1__SourceLimits *limits;
 
-		if (volume_is_placeholder(&at->volume))
+		if (volume_is_placeholder(&at->volume) || !str_eq(at->namespace, copy->volume.namespace))
 			continue;
+		has_any = true;
 		limits = limits_of(&at->volume, volume_detail_of(server, &at->volume),
 				   volume_secrets_of(server, &at->volume));
-		is_kept = limits_are_kept(limits, parts);
+		is_kept = limits_are_kept(limits, copy);
 		holdfast__v1__source_limits__free_unpacked(limits, NULL);
 	}
-	return is_kept;
+	return is_kept || !has_any;
 }
 
-/* Checks the right to a copy that reaches more than the volume that it is made from. */
+/* Checks the right to a copy that reaches more than the volume that it is made from, as it was then and as it
+ * is now. A mount of a former raw device needs a type. */
 static enum status check_limits(struct server *server, const struct rpc_call *call,
 				const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				const char *field, struct error *err)
 {
-	enum status status;
+	bool is_device = false;
+	bool is_kept = keeps_limits_of(
+		server, parts, snapshot ? snapshot->external_source_id : parts->detail->clone_id, &is_device);
+	enum status status = STATUS_OK;
 
-	if (is_clone(parts) ? clone_keeps_limits(server, parts)
-			    : limits_are_kept(snapshot ? snapshot->limits : NULL, parts))
-		return STATUS_OK;
-	status = access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
+	if (snapshot)
+		is_kept = limits_are_kept(snapshot->limits, parts) && is_kept;
+	if (is_device || (snapshot && snapshot->limits && snapshot->limits->is_device))
+		TRY(identity_check_device(server, parts->volume.plugin_id, err));
+	if (!is_kept)
+		status = access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
 	return status == STATUS_OK
 		       ? status
 		       : error_prefix(err,
@@ -617,18 +626,37 @@ static enum status check_limits(struct server *server, const struct rpc_call *ca
 				      field);
 }
 
-enum status identity_check_whole(struct server *server, const struct rpc_call *call,
-				 const struct volume_entry *entry, struct error *err)
+/* Checks the right to adopt if @is_confined. */
+static enum status check_confined(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *entry, bool is_confined, struct error *err)
 {
 	enum status status = STATUS_OK;
 
-	if (limits_is_part(volume_detail_of(server, &entry->volume)))
+	if (is_confined)
 		status = access_check(server, call, ACCESS_VOLUME_ADOPT, entry->namespace, err);
 	return status == STATUS_OK ? status
 				   : error_prefix(err,
 						  "volume %s may be a part of the storage that has its id: "
-						  "its mount options or its context confine it",
+						  "mount options, a context or secrets confine it",
 						  entry->id);
+}
+
+enum status identity_check_delete(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *entry, struct error *err)
+{
+	return check_confined(server, call, entry, limits_is_part(volume_detail_of(server, &entry->volume)),
+			      err);
+}
+
+enum status identity_check_forget(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *entry, struct error *err)
+{
+	if (volume_has_attachment(&entry->volume, ATTACHMENT_BLOCK_DEVICE))
+		TRY(identity_check_device(server, entry->volume.plugin_id, err));
+	return check_confined(server, call, entry,
+			      limits_is_part(volume_detail_of(server, &entry->volume)) ||
+				      limits_has_secret(volume_secrets_of(server, &entry->volume)),
+			      err);
 }
 
 enum status identity_check_source(struct server *server, const struct rpc_call *call,

@@ -77,10 +77,16 @@ enum status identity_check_copied(struct server *server, const struct rpc_call *
 /** May @volume, once it is registered, have a schedule? The server copies no other namespace's storage. */
 enum status identity_check_scheduled(struct server *server, const struct volume *volume, struct error *err);
 
-/** May the caller have the provider do something with all that has the id of the volume? Only with the right
- * to adopt if mounts of the volume may show a part of it. */
-enum status identity_check_whole(struct server *server, const struct rpc_call *call,
-				 const struct volume_entry *entry, struct error *err);
+/** May the caller have the provider delete all that has the id of the volume? Only with the right to adopt if
+ * mounts of the volume may show a part of it. */
+enum status identity_check_delete(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *entry, struct error *err);
+
+/** May the caller have the record of the volume forgotten? A creation by the same name may get all of its
+ * storage again, without what confined it: only with the right to adopt if something did. A block device is
+ * kept until the plugin's volumes have a type. */
+enum status identity_check_forget(struct server *server, const struct rpc_call *call,
+				  const struct volume_entry *entry, struct error *err);
 
 /** Is the storage of @volume, with the id and context by which the provider answered to its creation, no
  * other volume's, nor what a claim that a node reported may be on? STATUS_ALREADY_EXISTS if it is. */

@@ -13,6 +13,15 @@ bool limits_is_part(const Holdfast__V1__VolumeDetail *detail)
 			  (!detail->made_by_provider && detail->n_context > 0));
 }
 
+bool limits_has_secret(const Holdfast__V1__VolumeSecrets *secrets)
+{
+	bool has_secret = false;
+
+	for (size_t i = 0; secrets && i < secrets->n_secrets; i++)
+		has_secret = has_secret || !volume_secret_is_blank(secrets->secrets[i]->value);
+	return has_secret;
+}
+
 Holdfast__V1__SourceLimits *limits_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
 				      const Holdfast__V1__VolumeSecrets *secrets)
 {
@@ -47,7 +56,7 @@ bool limits_are_kept(const Holdfast__V1__SourceLimits *limits, const struct volu
 		const struct message_text_entry *found = message_text_map_find(
 			VOLUME_MAP(copy->secrets->secrets), copy->secrets->n_secrets, limits->secrets[i]);
 
-		if (!found || volume_secret_is_blank(found->value))
+		if (!found || volume_secret_may_be_blank(found->value))
 			return false;
 	}
 	return true;

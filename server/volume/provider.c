@@ -123,7 +123,7 @@ static enum status check_deletable(struct server *server, const struct rpc_call 
 	if (status == STATUS_OK)
 		status = identity_check_alone(server, call, entry, err);
 	if (status == STATUS_OK)
-		status = identity_check_whole(server, call, entry, err);
+		status = identity_check_delete(server, call, entry, err);
 	if (status == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,

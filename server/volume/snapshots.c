@@ -19,6 +19,7 @@
 #include "volume/phase.h"
 #include "volume/store.h"
 
+#include <assert.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,8 +244,10 @@ static void on_made(struct server *server, void *userdata)
 {
 	cleanup(snapshotting_freep) struct snapshotting *work = userdata;
 	Holdfast__V1__CreateSnapshotResponse response = HOLDFAST__V1__CREATE_SNAPSHOT_RESPONSE__INIT;
+	Holdfast__V1__Snapshot shown = *work->snapshot;
 
-	response.snapshot = work->snapshot;
+	shown.limits = NULL; /* of the volume, which the caller may not read */
+	response.snapshot = &shown;
 	if (work->call)
 		rpc_call_reply(work->call, &response.base);
 	else
@@ -362,6 +365,26 @@ static bool is_of_another(struct server *server, const Holdfast__V1__Snapshot *s
 	return known && !is_same(known, snapshot);
 }
 
+/* The volume may have been confined since the snapshot was asked for, by an earlier try perhaps, and either
+ * may be what it holds. Unknown limits stay unknown. */
+static void note_limits(struct server *server, Holdfast__V1__Snapshot *snapshot)
+{
+	const struct volume_entry *entry =
+		state_volume(&server->state, snapshot->namespace_, snapshot->source_volume_id);
+	Holdfast__V1__SourceLimits *before = snapshot->limits;
+
+	if (!before || snapshot->snapshot_id[0] != '\0')
+		return;
+	assert(entry); /* check_source() */
+	snapshot->limits = limits_of(&entry->volume, volume_detail_of(server, &entry->volume),
+				     volume_secrets_of(server, &entry->volume));
+	if (snapshot->limits) {
+		snapshot->limits->is_part = snapshot->limits->is_part || before->is_part;
+		snapshot->limits->is_device = snapshot->limits->is_device && before->is_device;
+	}
+	holdfast__v1__source_limits__free_unpacked(before, NULL);
+}
+
 static void on_provider_made(struct server *server, const Holdfast__V1__PluginReply *reply,
 			     const struct error *err, void *userdata)
 {
@@ -383,15 +406,19 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 		bad.status = STATUS_ABORTED; /* it is made */
 		err = &bad;
 	}
-	if (!err && is_of_another(server, work->snapshot, made->snapshot_id)) {
+	if (!err && (is_of_another(server, work->snapshot, made->snapshot_id) ||
+		     (made->external_source_id[0] != '\0' &&
+		      !str_eq(made->external_source_id, work->snapshot->external_source_id)))) {
 		(void)error_set(
 			&bad, STATUS_ALREADY_EXISTS, 0,
-			"snapshot %s: plugin %s answered with the id of another snapshot; nothing was "
-			"kept",
+			"snapshot %s: plugin %s answered with another snapshot, or one of another volume; "
+			"nothing was kept",
 			work->snapshot->name, work->snapshot->plugin_id);
 		work->is_new = true; /* the provider has no snapshot of this name */
 		err = &bad;
 	}
+	if (!err)
+		note_limits(server, work->snapshot);
 	if (!err && !apply_made(work->snapshot, made)) {
 		(void)error_no_memory(&bad, "a snapshot");
 		bad.status = STATUS_UNKNOWN; /* it is made */

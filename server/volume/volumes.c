@@ -124,7 +124,6 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[VOLUME_OBJECT_SIZE];
-	const Holdfast__V1__VolumeDetail *detail;
 	struct volumes_waiting *waiting;
 	struct volume_entry *entry;
 
@@ -133,9 +132,7 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	TRY(volume_check_unused(server, entry, err));
 	TRY(epoch_check(server, &entry->volume, err)); /* no node that a restored server forgot uses it */
 	TRY(volume_work_check_idle(server, &entry->volume, err));
-	detail = volume_detail_of(server, &entry->volume);
-	if (detail && detail->made_by_provider) /* create by the same name gets it again */
-		TRY(identity_check_whole(server, call, entry, err));
+	TRY(identity_check_forget(server, call, entry, err));
 	waiting = volumes_waiting_new(call, &entry->volume);
 	if (waiting && volume_is_creating(server, &entry->volume))
 		(void)volume_provider_name(server, &entry->volume, volume_detail_of(server, &entry->volume),

@@ -188,7 +188,7 @@ static Holdfast__V1__ExternalSnapshot *show_snapshot(const struct provider_thing
 
 	if (!provider.names_nothing)
 		ret->snapshot_id = copy(thing->id);
-	ret->external_source_id = copy(thing->source);
+	ret->external_source_id = copy(provider.names_no_source ? "" : thing->source);
 	ret->size_bytes = 77;
 	ret->ready = !provider.is_slow_snapshot;
 	return ret;
@@ -200,7 +200,8 @@ static void answer_snapshot(const Holdfast__V1__ControllerCreateSnapshotRequest 
 
 	if (provider.names_made)
 		(void)snprintf(made->id, sizeof(made->id), "%s", provider.names_made);
-	(void)snprintf(made->source, sizeof(made->source), "%s", request->external_id);
+	if (made->source[0] == '\0') /* else it is a repeat */
+		(void)snprintf(made->source, sizeof(made->source), "%s", request->external_id);
 	reply->create_snapshot = message(&holdfast__v1__controller_create_snapshot_response__descriptor);
 	reply->create_snapshot->snapshot = show_snapshot(made);
 }

@@ -51,6 +51,7 @@ struct provider {
 	bool cannot_expand_on_nodes; /* its node service does not announce it; for provider_report() */
 	bool is_slow_snapshot;	     /* not ready at first */
 	bool names_nothing;	     /* answers without an id */
+	bool names_no_source;	     /* of a snapshot */
 	const char *names_made;	     /* answers to each create with this id; NULL: with one of its own */
 	unsigned int n_topologies;   /* of what it makes */
 	const char *words;	     /* of its failures, unless NULL */

@@ -135,6 +135,17 @@ TEST_FIXTURE(a_volume_without_a_type_is_mounted_by_that_of_its_plugin, setup_db,
 	}
 }
 
+static void set_fs_type(struct fixture *f, const char *fs_type)
+{
+	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	const Holdfast__V1__VolumeDetail detail = V1(volume_detail, .mount_options = &options);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	options.fs_type = T(fs_type);
+	change_put_record(&change, PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_ok(change_commit(f->server, &change, NULL, NULL, NULL));
+}
+
 /* With tokens and without a type of root's: a volume of before them that is a block device, too. */
 TEST_FIXTURE(a_storage_with_a_raw_name_is_not_mounted_by_its_contents, setup_db, teardown)
 {
@@ -144,7 +155,10 @@ TEST_FIXTURE(a_storage_with_a_raw_name_is_not_mounted_by_its_contents, setup_db,
 	struct submission s;
 	struct error err = {.msg = ""};
 
+	static const char *const by_contents[] = {"", "auto", "f2fs"};
+
 	submission(&s, "", 0);
+	s.volume.mount_options = NULL;
 	s.volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	assert_int_equal(run(f, &s, NULL, &err), STATUS_OK);
 	UNTIL(f, f->n1.runs >= 1);
@@ -153,10 +167,41 @@ TEST_FIXTURE(a_storage_with_a_raw_name_is_not_mounted_by_its_contents, setup_db,
 	change_put_volume(&change, &volume);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, &err), STATUS_OK);
 	f->server->config.acl = true;
-	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
-	assert_contains(err.msg, "fs_type");
+	for (size_t i = 0; i < ARRAY_SIZE(by_contents); i++) {
+		set_fs_type(f, by_contents[i]);
+		assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
+		assert_contains(err.msg, "fs_type");
+	}
 	name_fs_type(f, "ext4");
 	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_OK);
+}
+
+/* It is not mounted by its contents. As a device it waits. */
+TEST_FIXTURE(a_storage_with_a_raw_name_is_mounted_by_the_type_of_its_volume, setup_db, teardown)
+{
+	struct fixture *f = *state;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
+	struct submission s;
+	struct error err = {.msg = ""};
+
+	volume.capabilities[1] = volume.capabilities[0];
+	volume.capabilities[1].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	volume.n_capabilities = 2;
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, &err), STATUS_OK);
+	f->server->config.acl = true;
+	submission(&s, "", 0);
+	s.volume.mount_options = NULL;
+	s.volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_OK);
+	UNTIL(f, f->n1.runs >= 1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
+	s.alloc.id = T(ALLOC_2);
+	s.volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_OK);
+	UNTIL(f, f->n1.runs >= 2);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_OK);
 }
 
 static void assert_silent(const ProtobufCMessage *message)

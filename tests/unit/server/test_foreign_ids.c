@@ -760,7 +760,7 @@ CASE(a_second_name_keeps_the_flags_that_confine_it_when_the_first_is_gone)
 	must(f, "Register", BUCKET("v", CONFINED, ""), NULL);
 	caller_with(f, WRITES, &b);
 	expect(&b, "Volumes.Register", BUCKET("second", CONFINED, ",\"shares\":\"v\""), STATUS_OK);
-	expect(&b, "Volumes.Deregister", "{\"id\":\"v\",\"namespace\":\"b\"}", STATUS_OK);
+	must(f, "Deregister", "{\"id\":\"v\",\"namespace\":\"b\"}", NULL);
 	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_OK);
 	f->operator.client = b.client;
 	start_asking(f, "Create", "{\"volume\":{" IN("b", "v") NFS "}}", &waiting);
@@ -998,6 +998,8 @@ CASE(secrets_that_root_does_not_list_need_the_right_to_adopt)
 #define SECRETS(secrets) ",\"secrets\":{" secrets "}"
 #define KEEPS(key) "\"" key "\":\"[redacted]\""
 
+#define LETTERS "\"key\":\"\\u043a\\u043b\\u044e\\u0447\""
+
 #define PREFIXED ",\"mountOptions\":{\"mountFlags\":[\"prefix=b\"]}"
 
 /* Without its flags a volume is the whole account, and without any secret a plugin may use its own. */
@@ -1035,6 +1037,8 @@ CASE(secrets_that_confine_a_volume_are_left_out_with_the_right_to_adopt_only)
 	       STATUS_PERMISSION_DENIED);
 	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS("\"key\":\"\\u000b\\u00a0\\u200b\"")),
 	       STATUS_PERMISSION_DENIED);
+	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS(LETTERS)),
+	       STATUS_PERMISSION_DENIED); /* no list of blanks is whole */
 	/* flags confine this name, and secrets the other one */
 	expect(&again, "Volumes.Register", ACCOUNT("flagged", ",\"mountOptions\":{}"),
 	       STATUS_PERMISSION_DENIED);
@@ -1117,6 +1121,7 @@ static void expect_copies(struct caller_client *b, const char *field, const char
 		{1, MOUNTED, WITH_KEY, STATUS_PERMISSION_DENIED},
 		{2, MOUNTED, "", STATUS_PERMISSION_DENIED},
 		{2, MOUNTED, SECRETS("\"key\":\" \""), STATUS_PERMISSION_DENIED},
+		{2, MOUNTED, SECRETS("\"key\":\"\\u00a0\""), STATUS_PERMISSION_DENIED},
 		{2, DEVICE, WITH_KEY, STATUS_PERMISSION_DENIED},
 		{2, MOUNTED, WITH_KEY, STATUS_OK},
 		{3, DEVICE, "", STATUS_PERMISSION_DENIED},
@@ -1149,15 +1154,26 @@ CASE(a_copy_reaches_no_more_than_its_source_without_the_right_to_adopt)
 	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
 	must(f, "Register", REGISTERED("secrets", WITH_KEY), NULL);
 	must(f, "Register", REGISTERED("blank", SECRETS("\"key\":\" \"")), NULL);
+	must(f, "Register", REGISTERED("letters", SECRETS(LETTERS)), NULL);
 	must(f, "Create", MODES("own", MOUNTED, ""), "vol-1");
 	caller_with(f, WRITES, &b);
 	expect_copies(&b, "cloneId", ids);
+	expect(&b, "Volumes.Create", MODES("v", MOUNTED, ",\"cloneId\":\"letters\""),
+	       STATUS_PERMISSION_DENIED);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		(void)str_format(json, sizeof(json),
 				 "{\"volumeId\":\"%s\",\"namespace\":\"b\",\"name\":\"s%zu\"}", names[i], i);
-		expect(&b, "Volumes.CreateSnapshot", json, STATUS_OK);
+		assert_int_equal(ask_as(&b, "Volumes.CreateSnapshot", json, text), STATUS_OK);
+		assert_null(strstr(text, "limits"));
 		(void)str_format(json, sizeof(json), "{\"id\":\"%s\",\"namespace\":\"b\"}", names[i]);
 		must(f, "Deregister", json, NULL);
+	}
+	for (int is_by_plugin = 0; is_by_plugin < 2; is_by_plugin++) {
+		assert_int_equal(ask_as(&b, "Volumes.ListSnapshots",
+					is_by_plugin ? "{\"pluginId\":\"nfs\"}" : "{}", text),
+				 STATUS_OK);
+		assert_contains(text, "\"snap-2\"");
+		assert_null(strstr(text, "limits"));
 	}
 	expect_copies(&b, "snapshotId", snapshots);
 	assert_int_equal(
@@ -1184,18 +1200,34 @@ CASE(a_snapshot_without_limits_on_record_is_of_a_part)
 	caller_with(f, WRITES, &b);
 	expect(&b, "Volumes.Create", MODES("v", MOUNTED, ",\"snapshotId\":\"snap-old\""),
 	       STATUS_PERMISSION_DENIED);
+	/* also if it is made now: an earlier try may have made it */
+	must(f, "Register", REGISTERED("v", ""), NULL);
+	old.snapshot_id = "";
+	old.source_volume_id = old.external_source_id = "v";
+	assert_int_equal(records_put(&f->server->state.records, &record, NULL), STATUS_OK);
+	expect(&b, "Volumes.CreateSnapshot", "{\"volumeId\":\"v\",\"namespace\":\"b\",\"name\":\"old\"}",
+	       STATUS_OK);
+	expect(&b, "Volumes.Create", MODES("w", MOUNTED, ",\"snapshotId\":\"snap-1\""),
+	       STATUS_PERMISSION_DENIED);
 }
 
 CASE(a_copy_is_as_large_as_the_largest_name_of_its_source)
 {
+	struct volume reported = ROW(.type = VOLUME_CSI, .id = "a-report", .namespace = "b",
+				     .plugin_id = "nfs", .external_id = "part");
 	cleanup(caller_release) struct caller_client b;
 
 	must(f, "Register", REGISTERED("disk", PREFIXED), NULL);
 	must(f, "Register", MODES("whole", MOUNTED, ",\"externalId\":\"disk\",\"shares\":\"disk\""), NULL);
 	must(f, "Register", MODES("x", MOUNTED, ",\"externalId\":\"disk\",\"shares\":\"disk\"" PREFIXED),
 	     NULL);
+	/* a report is no name of it */
+	must(f, "Register", REGISTERED("part", PREFIXED), NULL);
+	assert_int_equal(state_put_volume(&f->server->state, &reported, NULL), STATUS_OK);
 	caller_with(f, WRITES, &b);
 	expect(&b, "Volumes.Create", MODES("copy", MOUNTED, ",\"cloneId\":\"disk\""), STATUS_OK);
+	expect(&b, "Volumes.Create", MODES("more", MOUNTED, ",\"cloneId\":\"part\""),
+	       STATUS_PERMISSION_DENIED);
 }
 
 /* A provider deletes, and gives back by its name, all that has the id. */
@@ -1208,18 +1240,183 @@ CASE(a_part_of_a_storage_is_deleted_with_the_right_to_adopt_only)
 	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
 	must(f, "Create", MODES("made", MOUNTED, PREFIXED), "vol-1");
 	must(f, "Create", MODES("own", MOUNTED, ""), "vol-2");
+	must(f, "Create", MODES("secrets", MOUNTED, WITH_KEY), "vol-3");
 	caller_with(f, WRITES, &b);
 	assert_int_equal(ask_as(&b, "Volumes.Delete", "{\"id\":\"flags\",\"namespace\":\"b\"}", text),
 			 STATUS_PERMISSION_DENIED);
 	assert_contains(text, "volume flags may be a part of the storage that has its id");
 	expect(&b, "Volumes.Delete", "{\"id\":\"folder\",\"namespace\":\"b\"}", STATUS_PERMISSION_DENIED);
 	expect(&b, "Volumes.Delete", "{\"id\":\"made\",\"namespace\":\"b\"}", STATUS_PERMISSION_DENIED);
-	expect(&b, "Volumes.Deregister", "{\"id\":\"made\",\"namespace\":\"b\"}", STATUS_PERMISSION_DENIED);
-	expect(&b, "Volumes.Deregister", "{\"id\":\"folder\",\"namespace\":\"b\"}", STATUS_OK);
 	expect(&b, "Volumes.Delete", "{\"id\":\"own\",\"namespace\":\"b\"}", STATUS_OK);
+	expect(&b, "Volumes.Delete", "{\"id\":\"secrets\",\"namespace\":\"b\"}", STATUS_OK);
 	caller_with(f, ADOPTS, &adopter);
 	expect(&adopter, "Volumes.Delete", "{\"id\":\"flags\",\"namespace\":\"b\"}", STATUS_OK);
-	expect(&adopter, "Volumes.Deregister", "{\"id\":\"made\",\"namespace\":\"b\"}", STATUS_OK);
+}
+
+#define NAMED(id) "{\"id\":\"" id "\",\"namespace\":\"b\"}"
+
+/* A creation by its name may get all of the storage again, whoever registered the volume since. */
+CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
+{
+	static const char *const confined[] = {NAMED("flags"), NAMED("folder"),	 NAMED("letters"),
+					       NAMED("made"),  NAMED("secrets"), NAMED("creating")};
+	static const char *const others[] = {NAMED("plain"), NAMED("blank"), NAMED("own"), NAMED("disk")};
+	cleanup(caller_release) struct caller_client b, adopter;
+	char text[ERROR_MSG_MAX];
+
+	must(f, "Register", REGISTERED("flags", PREFIXED), NULL);
+	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
+	must(f, "Register", REGISTERED("letters", SECRETS(LETTERS)), NULL);
+	must(f, "Create", MODES("made", MOUNTED, PREFIXED), "vol-1");
+	must(f, "Create", MODES("secrets", MOUNTED, WITH_KEY), "vol-2");
+	must(f, "Register", REGISTERED("plain", ",\"mountOptions\":{\"fsType\":\"xfs\"}"), NULL);
+	must(f, "Register", REGISTERED("blank", SECRETS("\"key\":\" \"")), NULL);
+	must(f, "Create", MODES("own", MOUNTED, ""), "vol-3");
+	must(f, "Register",
+	     "{\"volume\":{" IN("b", "disk") NATIVE_HEAD
+	     "\"source\":{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"}}}",
+	     NULL);
+	list_parameter(f, "nfs", "key");
+	/* the provider may have made it */
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	refuses(f, "Create", MODES("creating", MOUNTED, PREFIXED), STATUS_UNAVAILABLE, "");
+	caller_with(f, WRITES, &b);
+	for (size_t i = 0; i < ARRAY_SIZE(confined); i++) {
+		assert_int_equal(ask_as(&b, "Volumes.Deregister", confined[i], text),
+				 STATUS_PERMISSION_DENIED);
+		assert_contains(text, "may be a part of the storage that has its id");
+	}
+	expect(&b, "Volumes.Register", REGISTERED("blank", SECRETS("\"key\":\"\"")), STATUS_OK);
+	expect(&b, "Volumes.Register", REGISTERED("letters", SECRETS(KEEPS("key"))), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		expect(&b, "Volumes.Deregister", others[i], STATUS_OK);
+	caller_with(f, ADOPTS, &adopter);
+	for (size_t i = 0; i < ARRAY_SIZE(confined); i++)
+		expect(&adopter, "Volumes.Deregister", confined[i], STATUS_OK);
+}
+
+/* What was written to it stays, and would be mounted by its contents by another name, or when it is created
+ * again. */
+CASE(a_raw_name_is_forgotten_only_when_the_plugins_have_a_type)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	name_fs_type(f, "xfs");
+	must(f, "Register", MODES("db", MOUNTED, ",\"externalId\":\"disk\""), NULL);
+	must(f, "Register", MODES("raw", DEVICE, ",\"externalId\":\"disk\",\"shares\":\"db\""), NULL);
+	must(f, "Create", MODES("made", DEVICE, ""), "vol-1");
+	name_fs_type(f, "");
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Deregister", NAMED("raw"), STATUS_FAILED_PRECONDITION);
+	expect(&b, "Volumes.Deregister", NAMED("made"), STATUS_FAILED_PRECONDITION);
+	refuses(f, "Deregister", NAMED("made"), STATUS_FAILED_PRECONDITION, "plugin \"nfs\" { fs_type");
+	expect(&b, "Volumes.Deregister", NAMED("db"), STATUS_OK); /* the raw name stays */
+	name_fs_type(f, "xfs");
+	expect(&b, "Volumes.Deregister", NAMED("raw"), STATUS_OK);
+	expect(&b, "Volumes.Deregister", NAMED("made"), STATUS_OK);
+}
+
+#define SNAPSHOT(volume, name) "{\"volumeId\":\"" volume "\",\"namespace\":\"b\",\"name\":\"" name "\"}"
+#define FROM_SNAPSHOT(id, mode) MODES("copy-" id, mode, ",\"snapshotId\":\"" id "\"")
+
+CASE(a_copy_of_a_raw_device_needs_a_type)
+{
+	static const char *const copies[] = {MODES("clone", MOUNTED, ",\"cloneId\":\"disk\""),
+					     FROM_SNAPSHOT("snap-1", MOUNTED),
+					     FROM_SNAPSHOT("snap-2", MOUNTED)};
+	cleanup(caller_release) struct caller_client b, adopter;
+	char text[ERROR_MSG_MAX];
+
+	name_fs_type(f, "xfs");
+	must(f, "Register", MODES("raw", DEVICE, ",\"externalId\":\"disk\""), NULL);
+	must(f, "Register", MODES("db", MOUNTED, ",\"externalId\":\"disk\",\"shares\":\"raw\""), NULL);
+	must(f, "CreateSnapshot", SNAPSHOT("raw", "s1"), "snap-1");
+	must(f, "CreateSnapshot", SNAPSHOT("db", "s2"), "snap-2");
+	name_fs_type(f, "");
+	caller_with(f, WRITES, &b);
+	caller_with(f, ADOPTS, &adopter);
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+		assert_int_equal(ask_as(&b, "Volumes.Create", copies[i], text), STATUS_FAILED_PRECONDITION);
+		assert_contains(text, "plugin \"nfs\" { fs_type");
+		expect(&adopter, "Volumes.Create", copies[i], STATUS_FAILED_PRECONDITION);
+	}
+	name_fs_type(f, "xfs");
+	must(f, "Deregister", NAMED("raw"), NULL);
+	must(f, "Deregister", NAMED("db"), NULL);
+	name_fs_type(f, "");
+	expect(&b, "Volumes.Create", copies[1], STATUS_FAILED_PRECONDITION); /* by the snapshot's record */
+	name_fs_type(f, "xfs");
+	expect(&b, "Volumes.Create", copies[1], STATUS_OK);
+}
+
+/* A volume of another namespace says nothing of what this one may reach in its snapshots. */
+CASE(a_copy_of_a_snapshot_keeps_the_limits_that_its_volume_has_now)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	must(f, "Register", REGISTERED("disk", ""), NULL);
+	must(f, "CreateSnapshot", SNAPSHOT("disk", "s1"), "snap-1");
+	must(f, "Register", REGISTERED("disk", PREFIXED), NULL);
+	must(f, "Create", MODES("made", MOUNTED, ""), "vol-1");
+	must(f, "CreateSnapshot", SNAPSHOT("made", "s2"), "snap-2");
+	must(f, "Deregister", NAMED("made"), NULL);
+	must(f, "Register", "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"vol-1\"" PREFIXED "}}",
+	     NULL);
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-1", MOUNTED), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-2", MOUNTED), STATUS_OK);
+	must(f, "Register", MODES("more", MOUNTED, ",\"externalId\":\"disk\",\"shares\":\"disk\""), NULL);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-1", MOUNTED), STATUS_OK);
+}
+
+/* An earlier try may have made it, too. */
+CASE(a_snapshot_has_the_limits_that_its_volume_has_when_it_is_made)
+{
+	cleanup(caller_release) struct caller_client b;
+	struct rpc_client *operator= f->operator.client;
+
+	name_fs_type(f, "xfs");
+	must(f, "Register", REGISTERED("flags", ""), NULL);
+	must(f, "Register", REGISTERED("whole", PREFIXED), NULL);
+	must(f, "Register", REGISTERED("device", ""), NULL);
+	must(f, "Register", REGISTERED("late", ""), NULL);
+	must(f, "Register", REGISTERED("slow", ""), NULL);
+	caller_with(f, WRITES, &b);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 3, STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("flags", "s1"), STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("whole", "s2"), STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("device", "s3"), STATUS_UNAVAILABLE);
+	must(f, "Register", REGISTERED("flags", PREFIXED), NULL);
+	must(f, "Register", REGISTERED("whole", ",\"mountOptions\":{}"), NULL);
+	must(f, "Register", MODES("device", MOUNTED "," DEVICE, ",\"externalId\":\"device\""), NULL);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("flags", "s1"), STATUS_OK);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("whole", "s2"), STATUS_OK);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("device", "s3"), STATUS_OK);
+	/* confined while it is made */
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	f->operator.client = b.client;
+	start_asking(f, "CreateSnapshot", SNAPSHOT("late", "s4"), &waiting);
+	f->operator.client = operator;
+	UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 7);
+	must(f, "Register", REGISTERED("late", PREFIXED), NULL);
+	provider_answer();
+	UNTIL(f, waiting.ended);
+	assert_int_equal(waiting.status, STATUS_OK);
+	/* confined when it is made, and not ready */
+	provider.is_slow_snapshot = true;
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("slow", "s5"), STATUS_OK);
+	provider.is_slow_snapshot = false;
+	must(f, "Register", REGISTERED("slow", PREFIXED), NULL);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("slow", "s5"), STATUS_OK);
+	must(f, "Deregister", NAMED("flags"), NULL);
+	must(f, "Deregister", NAMED("late"), NULL);
+	must(f, "Deregister", NAMED("slow"), NULL);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-1", MOUNTED), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-2", MOUNTED), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-3", DEVICE), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-3", MOUNTED), STATUS_OK);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-4", MOUNTED), STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-5", MOUNTED), STATUS_OK);
 }
 
 /* Elsewhere the word would be a value, which nothing checks. */
@@ -1290,6 +1487,25 @@ CASE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten)
 		STATUS_ALREADY_EXISTS, "another snapshot");
 	snapshots_key("nfs", "b", "s2", key);
 	assert_null(records_get(&f->server->state.records, key));
+}
+
+/* A provider goes by the name alone, and the record of that was forgotten. */
+CASE(a_snapshot_that_the_provider_made_of_another_volume_is_forgotten)
+{
+	static const char asked[] = "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"}";
+	char key[OBJECT_KEY_SIZE], wire[WIRE_VOLUME_SIZE];
+
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	volume_wire_name("b", "s", wire);
+	(void)str_format(provider.snapshots[0].name, PROVIDER_TEXT, "snap-c1-%s", wire);
+	(void)str_copy(provider.snapshots[0].id, PROVIDER_TEXT, "snap-9");
+	(void)str_copy(provider.snapshots[0].source, PROVIDER_TEXT, "vol-9");
+	provider.n_snapshots = 1;
+	refuses(f, "CreateSnapshot", asked, STATUS_ALREADY_EXISTS, "one of another volume");
+	snapshots_key("nfs", "b", "s", key);
+	assert_null(records_get(&f->server->state.records, key));
+	provider.names_no_source = true;
+	must(f, "CreateSnapshot", asked, "snap-9");
 }
 
 CASE(the_parameters_of_a_snapshot_send_stored_secrets_nowhere)
