@@ -1060,10 +1060,14 @@ static void on_dev(enum status status, const struct error *err, const json_t *js
 }
 
 /* A task that has ended may have left a descriptor of a folder of its own to another one, which changes the
- * way between the look and the start. */
+ * way between the look and the start, unless its root is read-only. */
 static bool may_change(const struct op *op)
 {
-	return op->is_restart && op->work_dir[0] != '\0' && !podman_is_fixed(op->driver->engine_version) &&
+	const json_t *host = json_object_get(readback_asked(op->readback), "HostConfig");
+	bool has_run = op->is_restart || op->taken.use == NONCE_DONE;
+
+	return has_run && op->work_dir[0] != '\0' && !json_is_true(json_object_get(host, "ReadonlyRootfs")) &&
+	       !podman_is_fixed(op->driver->engine_version) &&
 	       !str_eq(op->driver->settings->old_podman, "accept");
 }
 
@@ -1174,7 +1178,7 @@ static void on_image(enum status status, const struct error *err, const json_t *
 		op_fail(op, err);
 	else if (!container_image_is_named(json, op->spec.image->text))
 		ask_pull(op, true);
-	else if (!container_image_env_is_whole(json))
+	else if (is_podman(op) && !container_image_env_is_whole(json))
 		op_refuse(op, STATUS_FAILED_PRECONDITION,
 			  "cannot start task '%s' of allocation %s: its image has a variable without a "
 			  "value, for "

@@ -961,6 +961,34 @@ CASE(an_old_podman_restarts_a_task_that_begins_in_the_root)
 	assert_contains(model.asked, "/start");
 }
 
+static void make_root_read_only(struct fixture *f)
+{
+	Holdfast__Driver__V1__TaskConfig *task =
+		holdfast__driver__v1__task_config__unpack(NULL, f->n_body, f->body);
+	Holdfast__Driver__V1__ConfigValue flag =
+		PB(holdfast__driver__v1__config_value, .key = TEXT("read_only_root"), .flag = true);
+	Holdfast__Driver__V1__ConfigValue *config[] = {NON_NULL(task)->config[0], &flag};
+	Holdfast__Driver__V1__TaskConfig changed = *task;
+
+	changed.config = config;
+	changed.n_config = ARRAY_SIZE(config);
+	f->n_body = holdfast__driver__v1__task_config__pack(&changed, f->body);
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	order_digest(f->body, f->n_body, f->order.digest);
+	assert_ok(order_sign(&f->order, seed, NULL));
+}
+
+CASE(an_old_podman_restarts_a_task_whose_root_is_read_only)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "4.3.1");
+	model.work_dir = "/srv/app";
+	make_root_read_only(f);
+	start_well(f);
+	order_task(f, true);
+	assert_contains(model.asked, "/start");
+}
+
 CASE(a_fixed_podman_restarts_a_task_with_a_working_folder)
 {
 	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
@@ -978,6 +1006,8 @@ CASE(a_fixed_podman_restarts_a_task_with_a_working_folder)
 /* podman gives it the value of its own. */
 CASE(an_image_with_a_variable_without_a_value_is_refused)
 {
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	model.work_dir = "/";
 	model.variable = "*";
 	order_task(f, false);
 	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
