@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_PART = 10 /* of a lease, between two looks */ };
+enum {
+	LOOK_PART = 10,	  /* of a lease, between two looks */
+	TRIES_MAX = 1000, /* to interrupt a leader that writes all the time */
+};
 
 struct etcd_follower {
 	struct etcd *etcd; /* borrowed */
@@ -25,6 +28,9 @@ struct etcd_follower {
 	int64_t sequence_revision; /* etcd's; 0: not read yet */
 	struct etcd_generation generation;
 	struct etcd_call interruption;
+	char interrupted_key[ETCD_FULL_KEY_SIZE];
+	ProtobufCBinaryData interrupted_value; /* owned */
+	unsigned int n_tries;
 };
 
 static void follower_look(struct etcd_follower *follower);
@@ -114,21 +120,40 @@ static void follower_look(struct etcd_follower *follower)
 
 /* --- when the store has gone back --- */
 
+static void interrupt(struct etcd_follower *follower);
+
+/* Tries again at once if the leader has written meanwhile, for the same store and epoch. Otherwise the next
+ * look shows the outcome. */
 static void on_interrupted(enum status status, const ProtobufCMessage *response, const struct error *err,
 			   void *userdata)
 {
-	(void)status; /* the next look shows the outcome */
+	const Etcdserverpb__TxnResponse *txn = (const Etcdserverpb__TxnResponse *)response;
+	struct etcd_follower *follower = userdata;
+	const struct etcd_progress *before = &follower->etcd->progress;
+	struct etcd_progress progress = {.revision = 0};
+	const Etcdserverpb__KeyValue *sequence;
+
+	sequence = status == STATUS_OK && !txn->succeeded ? txn_key_of(txn, 0) : NULL;
+	if (!sequence || sequence->mod_revision == follower->sequence_revision ||
+	    !read_sequence(sequence, &progress) || progress.epoch != before->epoch ||
+	    progress.nodes != before->nodes || !str_eq(progress.store_id, before->store_id) ||
+	    ++follower->n_tries >= TRIES_MAX)
+		return;
+	follower->sequence_revision = sequence->mod_revision;
+	interrupt(follower);
 }
 
 /* Writes the sequence key with a value that no transaction of a leader has, and with the marks that it had: a
- * leader that asks what became of its transaction does not take this for it. */
-static void interrupt(struct etcd_follower *follower, const char *key, ProtobufCBinaryData value)
+ * leader that asks what became of its transaction does not take this for it. Else reads that key. */
+static void interrupt(struct etcd_follower *follower)
 {
 	Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
 	Etcdserverpb__PutRequest record = ETCDSERVERPB__PUT_REQUEST__INIT;
 	Etcdserverpb__PutRequest sequence = ETCDSERVERPB__PUT_REQUEST__INIT;
+	Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 	Etcdserverpb__RequestOp put_record = etcd_op_put(&record);
 	Etcdserverpb__RequestOp put_sequence = etcd_op_put(&sequence);
+	Etcdserverpb__RequestOp get_sequence = etcd_op_range(&range);
 	struct etcd *etcd = follower->etcd;
 	Etcdserverpb__Compare unchanged, absent;
 	char sequence_key[ETCD_KEY_SIZE], text[SEQUENCE_SIZE];
@@ -137,32 +162,37 @@ static void interrupt(struct etcd_follower *follower, const char *key, ProtobufC
 	(void)str_format(text, sizeof(text), "interrupted 0 %" PRIu64 " %" PRIu64 " %s", etcd->progress.epoch,
 			 etcd->progress.nodes, etcd->progress.store_id);
 	unchanged = etcd_compare_modified(etcd_bytes(sequence_key), follower->sequence_revision);
-	absent = etcd_compare_created(etcd_bytes(key), 0);
-	record.key = etcd_bytes(key);
-	record.value = value;
-	sequence.key = etcd_bytes(sequence_key);
+	absent = etcd_compare_created(etcd_bytes(follower->interrupted_key), 0);
+	record.key = etcd_bytes(follower->interrupted_key);
+	record.value = follower->interrupted_value;
+	sequence.key = range.key = etcd_bytes(sequence_key);
 	sequence.value = etcd_bytes(text);
 	txn.n_compare = txn.n_success = 2;
 	txn.compare = (Etcdserverpb__Compare *[]){&unchanged, &absent};
 	txn.success = (Etcdserverpb__RequestOp *[]){&put_record, &put_sequence};
+	txn.n_failure = 1;
+	txn.failure = (Etcdserverpb__RequestOp *[]){&get_sequence};
 	(void)etcd_call_start(etcd->client, &follower->interruption, &etcdserverpb__kv__descriptor, "Txn",
 			      &txn.base, etcd->call_us, on_interrupted, follower, NULL);
 }
 
 void etcd_follower_interrupt(struct etcd_follower *follower, const struct kv_op *op)
 {
-	char key[ETCD_FULL_KEY_SIZE];
-	uint8_t *value = malloc(BATCH_SUM_SIZE + op->len);
+	uint8_t *value;
 
-	if (value && follower->sequence_revision > 0 && !follower->interruption.pending &&
-	    str_format(key, sizeof(key), "%s/e/%" PRIu32 "/%s", follower->etcd->prefix,
-		       follower->generation.number, op->key) > 0) {
-		batch_sum(op->key, op->value, op->len, value);
-		memcpy(value + BATCH_SUM_SIZE, op->value, op->len);
-		interrupt(follower, key,
-			  (ProtobufCBinaryData){.len = BATCH_SUM_SIZE + op->len, .data = value});
-	}
-	free(value);
+	if (follower->sequence_revision <= 0 || follower->interruption.pending ||
+	    str_format(follower->interrupted_key, sizeof(follower->interrupted_key), "%s/e/%" PRIu32 "/%s",
+		       follower->etcd->prefix, follower->generation.number, op->key) <= 0)
+		return;
+	value = malloc(BATCH_SUM_SIZE + op->len);
+	if (!value)
+		return;
+	batch_sum(op->key, op->value, op->len, value);
+	memcpy(value + BATCH_SUM_SIZE, op->value, op->len);
+	free(follower->interrupted_value.data);
+	follower->interrupted_value = (ProtobufCBinaryData){.len = BATCH_SUM_SIZE + op->len, .data = value};
+	follower->n_tries = 0;
+	interrupt(follower);
 }
 
 enum status etcd_follower_new(struct etcd *etcd, uint64_t lease_us, struct etcd_follower **ret,
@@ -186,5 +216,6 @@ void etcd_follower_free(struct etcd_follower *follower)
 	etcd_call_cancel(&follower->call);
 	etcd_call_cancel(&follower->interruption);
 	(void)sd_event_source_disable_unref(follower->timer);
+	free(follower->interrupted_value.data);
 	free(follower);
 }

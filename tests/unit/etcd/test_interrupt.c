@@ -151,6 +151,19 @@ CASE(an_interrupt_keeps_the_marks_that_followers_read)
 	assert_is_deposed(w);
 }
 
+/* The follower looks a tenth of a lease later again: a leader that writes all the time would never be ended.
+ */
+CASE(a_leader_that_writes_after_the_look_is_interrupted)
+{
+	const uint64_t first = put_ok(w, "a", "1");
+
+	RUN_UNTIL(w->event, w->progress.revision == first);
+	assert_int_equal(put_ok(w, "b", "1"), first + 1);
+	assert_int_equal(w->progress.revision, first);
+	interrupt(w);
+	assert_is_deposed(w);
+}
+
 /* The leader then reads the key that the follower has written. */
 CASE(a_leader_that_looks_for_its_lost_answer_notices_an_interrupt)
 {
