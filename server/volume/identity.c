@@ -626,6 +626,20 @@ static enum status check_limits(struct server *server, const struct rpc_call *ca
 				      field);
 }
 
+/* Callers without the right choose the secrets that root lists. */
+static bool has_secret_of_others(struct server *server, const struct volume *volume)
+{
+	const Holdfast__V1__VolumeSecrets *secrets = volume_secrets_of(server, volume);
+	bool has_secret = false;
+
+	for (size_t i = 0; secrets && i < secrets->n_secrets; i++)
+		has_secret = has_secret || (!volume_secret_is_blank(secrets->secrets[i]->value) &&
+					    parameters_find_unlisted(&server->config.parameters,
+								     volume->plugin_id, PARAMETERS_SECRETS,
+								     &VOLUME_MAP(secrets->secrets)[i], 1));
+	return has_secret;
+}
+
 /* Checks the right to adopt if @is_confined. */
 static enum status check_confined(struct server *server, const struct rpc_call *call,
 				  const struct volume_entry *entry, bool is_confined, struct error *err)
@@ -648,14 +662,26 @@ enum status identity_check_delete(struct server *server, const struct rpc_call *
 			      err);
 }
 
+/* A creation that is answered with the storage of another name is forgotten: identity_check_made(). */
+static bool has_other_name(struct server *server, const struct volume_entry *entry)
+{
+	const struct storage_id all = storage_of_provider(&entry->storage);
+	const struct volume_entry *at = storage_first(&server->state, &all);
+
+	while (at && (at == entry || volume_is_placeholder(&at->volume)))
+		at = storage_next(&server->state, &all, (struct volume_entry *)(uintptr_t)at);
+	return at;
+}
+
 enum status identity_check_forget(struct server *server, const struct rpc_call *call,
 				  const struct volume_entry *entry, struct error *err)
 {
 	if (volume_has_attachment(&entry->volume, ATTACHMENT_BLOCK_DEVICE))
 		TRY(identity_check_device(server, entry->volume.plugin_id, err));
 	return check_confined(server, call, entry,
-			      limits_is_part(volume_detail_of(server, &entry->volume)) ||
-				      limits_has_secret(volume_secrets_of(server, &entry->volume)),
+			      (limits_is_part(volume_detail_of(server, &entry->volume)) ||
+			       has_secret_of_others(server, &entry->volume)) &&
+				      !has_other_name(server, entry),
 			      err);
 }
 
@@ -671,8 +697,7 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 	find_source_owners(server, parts, snapshot, &owners);
 	owners.was_lost = parts->detail->source_lost;
 	TRY(check_owners(server, call, parts->volume.namespace, &owners, field, err));
-	if (owners.has_own)
-		TRY(check_limits(server, call, parts, snapshot, field, err));
+	TRY(check_limits(server, call, parts, snapshot, field, err));
 	if (snapshot)
 		TRY(check_usable(snapshot, err));
 	return note_owners(&owners, parts->detail, err);

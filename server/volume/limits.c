@@ -13,15 +13,6 @@ bool limits_is_part(const Holdfast__V1__VolumeDetail *detail)
 			  (!detail->made_by_provider && detail->n_context > 0));
 }
 
-bool limits_has_secret(const Holdfast__V1__VolumeSecrets *secrets)
-{
-	bool has_secret = false;
-
-	for (size_t i = 0; secrets && i < secrets->n_secrets; i++)
-		has_secret = has_secret || !volume_secret_is_blank(secrets->secrets[i]->value);
-	return has_secret;
-}
-
 Holdfast__V1__SourceLimits *limits_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
 				      const Holdfast__V1__VolumeSecrets *secrets)
 {

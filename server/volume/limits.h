@@ -12,9 +12,6 @@
  * @detail NULL: it has neither */
 bool limits_is_part(const Holdfast__V1__VolumeDetail *detail);
 
-/** Has the volume a secret that is not blank? Secrets may confine it, too. @secrets NULL: no record */
-bool limits_has_secret(const Holdfast__V1__VolumeSecrets *secrets);
-
 /** Returns the limits of @volume; NULL: memory is short. Owned by the caller.
  * @detail, @secrets NULL: the volume has no such record */
 Holdfast__V1__SourceLimits *limits_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,

@@ -367,17 +367,21 @@ static bool is_of_another(struct server *server, const Holdfast__V1__Snapshot *s
 
 /* The volume may have been confined since the snapshot was asked for, by an earlier try perhaps, and either
  * may be what it holds. Unknown limits stay unknown. */
-static void note_limits(struct server *server, Holdfast__V1__Snapshot *snapshot)
+static void note_limits(struct server *server, const Holdfast__V1__ExternalSnapshot *made,
+			Holdfast__V1__Snapshot *snapshot)
 {
 	const struct volume_entry *entry =
 		state_volume(&server->state, snapshot->namespace_, snapshot->source_volume_id);
 	Holdfast__V1__SourceLimits *before = snapshot->limits;
 
-	if (!before || snapshot->snapshot_id[0] != '\0')
+	if (!before || str_eq(snapshot->snapshot_id, made->snapshot_id))
 		return;
 	assert(entry); /* check_source() */
-	snapshot->limits = limits_of(&entry->volume, volume_detail_of(server, &entry->volume),
-				     volume_secrets_of(server, &entry->volume));
+	snapshot->limits = NULL;
+	if (made->external_source_id[0] == '\0' ||
+	    str_eq(made->external_source_id, snapshot->external_source_id)) /* else it may be of any volume */
+		snapshot->limits = limits_of(&entry->volume, volume_detail_of(server, &entry->volume),
+					     volume_secrets_of(server, &entry->volume));
 	if (snapshot->limits) {
 		snapshot->limits->is_part = snapshot->limits->is_part || before->is_part;
 		snapshot->limits->is_device = snapshot->limits->is_device && before->is_device;
@@ -406,19 +410,17 @@ static void on_provider_made(struct server *server, const Holdfast__V1__PluginRe
 		bad.status = STATUS_ABORTED; /* it is made */
 		err = &bad;
 	}
-	if (!err && (is_of_another(server, work->snapshot, made->snapshot_id) ||
-		     (made->external_source_id[0] != '\0' &&
-		      !str_eq(made->external_source_id, work->snapshot->external_source_id)))) {
+	if (!err && is_of_another(server, work->snapshot, made->snapshot_id)) {
 		(void)error_set(
 			&bad, STATUS_ALREADY_EXISTS, 0,
-			"snapshot %s: plugin %s answered with another snapshot, or one of another volume; "
-			"nothing was kept",
+			"snapshot %s: plugin %s answered with the id of another snapshot; nothing was "
+			"kept",
 			work->snapshot->name, work->snapshot->plugin_id);
 		work->is_new = true; /* the provider has no snapshot of this name */
 		err = &bad;
 	}
 	if (!err)
-		note_limits(server, work->snapshot);
+		note_limits(server, made, work->snapshot);
 	if (!err && !apply_made(work->snapshot, made)) {
 		(void)error_no_memory(&bad, "a snapshot");
 		bad.status = STATUS_UNKNOWN; /* it is made */

@@ -1260,15 +1260,16 @@ CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
 {
 	static const char *const confined[] = {NAMED("flags"), NAMED("folder"),	 NAMED("letters"),
 					       NAMED("made"),  NAMED("secrets"), NAMED("creating")};
-	static const char *const others[] = {NAMED("plain"), NAMED("blank"), NAMED("own"), NAMED("disk")};
+	static const char *const others[] = {NAMED("plain"), NAMED("blank"),  NAMED("own"),
+					     NAMED("disk"),  NAMED("listed"), NAMED("empty")};
 	cleanup(caller_release) struct caller_client b, adopter;
 	char text[ERROR_MSG_MAX];
 
 	must(f, "Register", REGISTERED("flags", PREFIXED), NULL);
 	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
-	must(f, "Register", REGISTERED("letters", SECRETS(LETTERS)), NULL);
+	must(f, "Register", REGISTERED("letters", SECRETS("\"token\":\"\u043a\u043b\u044e\u0447\"")), NULL);
 	must(f, "Create", MODES("made", MOUNTED, PREFIXED), "vol-1");
-	must(f, "Create", MODES("secrets", MOUNTED, WITH_KEY), "vol-2");
+	must(f, "Create", MODES("secrets", MOUNTED, SECRETS("\"token\":\"x\"")), "vol-2");
 	must(f, "Register", REGISTERED("plain", ",\"mountOptions\":{\"fsType\":\"xfs\"}"), NULL);
 	must(f, "Register", REGISTERED("blank", SECRETS("\"key\":\" \"")), NULL);
 	must(f, "Create", MODES("own", MOUNTED, ""), "vol-3");
@@ -1276,6 +1277,8 @@ CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
 	     "{\"volume\":{" IN("b", "disk") NATIVE_HEAD
 	     "\"source\":{\"class\":\"BLOCK\",\"byId\":\"wwn-0x1\"}}}",
 	     NULL);
+	must(f, "Create", MODES("listed", MOUNTED, WITH_KEY), "vol-4");
+	must(f, "Register", REGISTERED("empty", SECRETS("\"token\":\" \"")), NULL);
 	list_parameter(f, "nfs", "key");
 	/* the provider may have made it */
 	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
@@ -1287,9 +1290,14 @@ CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
 		assert_contains(text, "may be a part of the storage that has its id");
 	}
 	expect(&b, "Volumes.Register", REGISTERED("blank", SECRETS("\"key\":\"\"")), STATUS_OK);
-	expect(&b, "Volumes.Register", REGISTERED("letters", SECRETS(KEEPS("key"))), STATUS_OK);
+	expect(&b, "Volumes.Register", REGISTERED("letters", SECRETS(KEEPS("token"))), STATUS_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		expect(&b, "Volumes.Deregister", others[i], STATUS_OK);
+	/* while a volume has the storage, no creation gets it */
+	must(f, "Register",
+	     MODES("second", MOUNTED, ",\"externalId\":\"flags\",\"shares\":\"flags\"" PREFIXED), NULL);
+	expect(&b, "Volumes.Deregister", NAMED("second"), STATUS_OK);
+	expect(&b, "Volumes.Deregister", NAMED("flags"), STATUS_PERMISSION_DENIED);
 	caller_with(f, ADOPTS, &adopter);
 	for (size_t i = 0; i < ARRAY_SIZE(confined); i++)
 		expect(&adopter, "Volumes.Deregister", confined[i], STATUS_OK);
@@ -1490,10 +1498,12 @@ CASE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten)
 }
 
 /* A provider goes by the name alone, and the record of that was forgotten. */
-CASE(a_snapshot_that_the_provider_made_of_another_volume_is_forgotten)
+/* Some providers answer to a repeat with another form of the volume's id. */
+CASE(a_snapshot_that_may_be_of_another_volume_is_of_a_part)
 {
 	static const char asked[] = "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"}";
-	char key[OBJECT_KEY_SIZE], wire[WIRE_VOLUME_SIZE];
+	cleanup(caller_release) struct caller_client b, adopter;
+	char wire[WIRE_VOLUME_SIZE];
 
 	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
 	volume_wire_name("b", "s", wire);
@@ -1501,11 +1511,36 @@ CASE(a_snapshot_that_the_provider_made_of_another_volume_is_forgotten)
 	(void)str_copy(provider.snapshots[0].id, PROVIDER_TEXT, "snap-9");
 	(void)str_copy(provider.snapshots[0].source, PROVIDER_TEXT, "vol-9");
 	provider.n_snapshots = 1;
-	refuses(f, "CreateSnapshot", asked, STATUS_ALREADY_EXISTS, "one of another volume");
-	snapshots_key("nfs", "b", "s", key);
-	assert_null(records_get(&f->server->state.records, key));
-	provider.names_no_source = true;
 	must(f, "CreateSnapshot", asked, "snap-9");
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", MODES("v", MOUNTED, ",\"snapshotId\":\"snap-9\""),
+	       STATUS_PERMISSION_DENIED);
+	caller_with(f, ADOPTS, &adopter);
+	expect(&adopter, "Volumes.Create", MODES("v", MOUNTED, ",\"snapshotId\":\"snap-9\""), STATUS_OK);
+}
+
+CASE(a_snapshot_whose_provider_names_no_source_is_of_the_volume)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	provider.names_no_source = true;
+	must(f, "Create", "{\"volume\":{" IN("b", "own") NFS "}}", "vol-1");
+	must(f, "CreateSnapshot", "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"}", "snap-1");
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Create", MODES("v", MOUNTED, ",\"snapshotId\":\"snap-1\""), STATUS_OK);
+}
+
+/* An operator does not know what the other namespace wrote. */
+CASE(a_raw_device_of_another_namespace_is_copied_with_a_type_only)
+{
+	name_fs_type(f, "xfs");
+	must(f, "Register",
+	     "{\"volume\":{" IN("a", "raw") "\"type\":\"CSI\",\"pluginId\":\"nfs\",\"externalId\":\"disk\","
+					    "\"requestedCapabilities\":[" DEVICE "]}}",
+	     NULL);
+	name_fs_type(f, "");
+	refuses(f, "Create", MODES("v", MOUNTED, ",\"cloneId\":\"disk\""), STATUS_FAILED_PRECONDITION,
+		"fs_type");
 }
 
 CASE(the_parameters_of_a_snapshot_send_stored_secrets_nowhere)
