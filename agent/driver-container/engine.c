@@ -356,13 +356,14 @@ void engine_free(struct engine *engine)
 	free(engine);
 }
 
-/* Neither a blank nor a control character: they would end the line. */
+/* Neither a blank nor a control character: they would end the line. A path that fills its place may have been
+ * cut, and would name another thing. */
 static bool is_path(const char *path)
 {
 	for (const char *p = path; *p; p++)
 		if (*p <= ' ' || *p >= 127)
 			return false;
-	return path[0] == '/' && strlen(path) < ENGINE_PATH_SIZE;
+	return path[0] == '/' && strlen(path) < ENGINE_PATH_SIZE - 1;
 }
 
 /* POST and PUT without a body have Content-Length: 0. */

@@ -37,12 +37,12 @@ typedef bool engine_data_fn(const uint8_t *bytes, size_t n, void *userdata);
 
 struct engine_request {
 	const char *method;
-	const char *path;     /* below ENGINE_API */
-	json_t *body;	      /* stolen; NULL: no body */
-	uint64_t timeout_us;  /* 0: no limit, for a call that ends with its container */
-	uint64_t silence_us;  /* whole seconds: it ends when no byte has come for so long, not while it is not
-				 now; 0: never */
-	size_t answer_max;    /* most bytes of the answer; 0: ENGINE_ANSWER_MAX */
+	const char *path;    /* below ENGINE_API; one of ENGINE_PATH_SIZE - 1 bytes was cut, and is refused */
+	json_t *body;	     /* stolen; NULL: no body */
+	uint64_t timeout_us; /* 0: no limit, for a call that ends with its container */
+	uint64_t silence_us; /* whole seconds: it ends when no byte has come for so long, not while it is not
+				now; 0: never */
+	size_t answer_max;   /* most bytes of the answer; 0: ENGINE_ANSWER_MAX */
 	engine_data_fn *data; /* NULL: the answer is collected, and JSON */
 	bool is_text;	      /* the answer is lines of anything and of no interest */
 	bool is_release;      /* short, and on the way to remove something: it has places of its own */

@@ -261,9 +261,7 @@ static void ask(struct op *op, struct engine_request request, engine_done_fn *do
 	va_list args;
 
 	va_start(args, fmt);
-	if (vsnprintf(path, sizeof(path), fmt, args) >=
-	    (int)sizeof(path)) /* cut, it would name another thing */
-		path[0] = '\0';
+	(void)vsnprintf(path, sizeof(path), fmt, args);
 	va_end(args);
 	request.path = path;
 	if (engine_send(op->driver->engine, &request, done, op, op->is_wait ? &op->request : NULL, &err) !=

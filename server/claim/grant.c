@@ -661,12 +661,13 @@ static enum status check_often(const struct alloc_entry *alloc, struct error *er
 static enum status check_device(struct server *server, const struct asked *asked, struct error *err)
 {
 	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
-	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, &asked->volume->volume);
+	const Holdfast__V1__VolumeDetail *detail;
 
 	assert(request); /* admitted */
-	if (!identity_has_device(server, asked->volume) ||
-	    identity_check_device(server, asked->volume->volume.plugin_id, err) == STATUS_OK)
+	if (identity_check_device(server, asked->volume->volume.plugin_id, err) == STATUS_OK ||
+	    !identity_has_device(server, asked->volume))
 		return STATUS_OK;
+	detail = volume_detail_of(server, &asked->volume->volume);
 	/* "auto" would go by the contents, too */
 	if (request->attachment_mode != ATTACHMENT_BLOCK_DEVICE && detail && detail->mount_options &&
 	    detail->mount_options->fs_type[0] != '\0' && fs_type_is_plain(detail->mount_options->fs_type))

@@ -353,10 +353,9 @@ static enum status check_device(struct server *server, const struct rpc_call *ca
 {
 	const struct volume *volume = &parts->volume;
 	const struct volume_entry *before = volume_before(server, entry, parts);
-	enum status status;
-
 	bool is_device = volume_has_attachment(volume, ATTACHMENT_BLOCK_DEVICE);
 	bool was_device = before && volume_has_attachment(&before->volume, ATTACHMENT_BLOCK_DEVICE);
+	enum status status;
 
 	if (is_device || was_device) /* what it held is mounted later */
 		TRY(identity_check_device(server, volume->plugin_id, err));
@@ -666,10 +665,10 @@ enum status identity_check_delete(struct server *server, const struct rpc_call *
 static bool has_other_name(struct server *server, const struct volume_entry *entry)
 {
 	const struct storage_id all = storage_of_provider(&entry->storage);
-	const struct volume_entry *at = storage_first(&server->state, &all);
+	struct volume_entry *at = storage_first(&server->state, &all);
 
 	while (at && (at == entry || volume_is_placeholder(&at->volume)))
-		at = storage_next(&server->state, &all, (struct volume_entry *)(uintptr_t)at);
+		at = storage_next(&server->state, &all, at);
 	return at;
 }
 

@@ -71,13 +71,27 @@ static struct said ask(const char *socket, uint64_t timeout_us)
 	return said;
 }
 
+struct row {
+	const char *answer;
+	enum status status;
+	const char *text;
+};
+
+static void expect(const struct row *row)
+{
+	struct fake fake = {.answer = row->answer};
+	struct said said;
+
+	fake_begin(&fake, serve);
+	said = ask(fake.path, 30 * USEC_PER_SEC);
+	fake_end(&fake);
+	assert_int_equal(said.status, row->status);
+	assert_non_null(strstr(said.text, row->text));
+}
+
 TEST(each_answer_is_a_status)
 {
-	static const struct {
-		const char *answer;
-		enum status status;
-		const char *text;
-	} answers[] = {
+	static const struct row answers[] = {
 		{HEAD "Content-Length: 12\r\n\r\n{\"Id\":\"ab1\"}", STATUS_OK, "ab1"},
 		{"HTTP/1.1 204 No Content\r\n\r\n", STATUS_OK, ""},
 		{"HTTP/1.1 304 Not Modified\r\n\r\n", STATUS_OK, ""},
@@ -94,16 +108,8 @@ TEST(each_answer_is_a_status)
 		{"", STATUS_UNAVAILABLE, "broke off"},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
-		struct fake fake = {.answer = answers[i].answer};
-		struct said said;
-
-		fake_begin(&fake, serve);
-		said = ask(fake.path, 30 * USEC_PER_SEC);
-		fake_end(&fake);
-		assert_int_equal(said.status, answers[i].status);
-		assert_non_null(strstr(said.text, answers[i].text));
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
+		expect(&answers[i]);
 }
 
 TEST(an_engine_that_talks_without_end_is_cut_off)
@@ -120,11 +126,7 @@ TEST(an_engine_that_talks_without_end_is_cut_off)
 
 TEST(a_path_is_described_in_the_head)
 {
-	static const struct {
-		const char *answer;
-		enum status status;
-		const char *text;
-	} answers[] = {
+	static const struct row answers[] = {
 		{HEAD "X-Docker-Container-Path-Stat: eyJJZCI6ImFiMSJ9\r\nContent-Length: 9\r\n\r\n",
 		 STATUS_OK, "ab1"},
 		{HEAD "\r\n", STATUS_INTERNAL, "described no path"},
@@ -142,16 +144,8 @@ TEST(a_path_is_described_in_the_head)
 	};
 
 	method = "HEAD";
-	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
-		struct fake fake = {.answer = answers[i].answer};
-		struct said said;
-
-		fake_begin(&fake, serve);
-		said = ask(fake.path, 30 * USEC_PER_SEC);
-		fake_end(&fake);
-		assert_int_equal(said.status, answers[i].status);
-		assert_non_null(strstr(said.text, answers[i].text));
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
+		expect(&answers[i]);
 	method = "GET";
 }
 
@@ -248,6 +242,24 @@ TEST(output_that_is_not_read_yet_is_no_silence_of_the_engine)
 	fake_end(&fake);
 	(void)sd_event_unref(said.event);
 	assert_int_equal(said.status, STATUS_OK);
+}
+
+TEST(a_path_that_was_cut_is_not_sent)
+{
+	char path[ENGINE_PATH_SIZE];
+	const struct engine_request request = {.method = "GET", .path = path};
+	struct engine *engine = NULL;
+	sd_event *event = NULL;
+
+	memset(path, '/', sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	assert_true(sd_event_new(&event) >= 0);
+	assert_int_equal(engine_new(event, "/nowhere", &engine, NULL), STATUS_OK);
+	assert_int_equal(engine_send(engine, &request, on_done, NULL, NULL, NULL), STATUS_RESOURCE_EXHAUSTED);
+	path[sizeof(path) - 2] = '\0';
+	assert_int_equal(engine_send(engine, &request, on_done, NULL, NULL, NULL), STATUS_OK);
+	engine_free(engine);
+	(void)sd_event_unref(event);
 }
 
 TEST(an_engine_that_is_away_is_reported)

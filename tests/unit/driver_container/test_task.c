@@ -490,6 +490,12 @@ static void order_task(struct fixture *f, bool is_restart)
 	await_answer(f);
 }
 
+static void be_podman(struct fixture *f, const char *version)
+{
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), version);
+}
+
 static void start_well(struct fixture *f)
 {
 	model.meanwhile = NULL;
@@ -768,7 +774,7 @@ CASE(a_task_that_the_kernel_shows_is_not_restarted)
 
 CASE(a_refused_container_is_removed_after_its_process_has_ended)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	be_podman(f, "4.3.1");
 	model.at = "GET /libpod"; /* whose answer is empty here: not as ordered */
 	model.meanwhile = begin_process;
 	order_task(f, false);
@@ -783,7 +789,7 @@ CASE(a_refused_container_is_removed_after_its_process_has_ended)
 CASE(a_restart_of_podman_is_compared_with_its_own_description)
 {
 	start_well(f);
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	be_podman(f, "4.3.1");
 	order_task(f, true);
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(answer.msg, "mount_flags is 'rw', not 'rw,nosuid,nodev'");
@@ -879,7 +885,7 @@ CASE(a_task_that_was_made_and_whose_removal_failed_is_not_started)
 
 CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	be_podman(f, "4.3.1");
 	model.at = "GET /libpod";
 	model.meanwhile = begin_process;
 	model.ignores_kill = true;
@@ -901,7 +907,7 @@ CASE(a_working_folder_behind_a_link_starts_nothing)
 {
 	static const char *const refused[] = {"/link/x", "/a/../b", "/[w]/x"};
 
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	be_podman(f, "4.3.1");
 	model.link = "=%2Flink";
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		model.work_dir = refused[i];
@@ -913,7 +919,7 @@ CASE(a_working_folder_behind_a_link_starts_nothing)
 
 CASE(an_image_with_a_link_for_its_devices_starts_nothing)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	be_podman(f, "4.3.1");
 	model.work_dir = "/";
 	model.link = "=%2Fdev";
 	order_task(f, false);
@@ -926,7 +932,7 @@ CASE(an_image_with_a_link_for_its_devices_starts_nothing)
 
 CASE(each_folder_on_the_way_to_the_working_folder_is_looked_at)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	be_podman(f, "4.3.1");
 	model.work_dir = "/srv/link";
 	model.link = "=%2Flink";
 	start_well(f);
@@ -939,8 +945,7 @@ CASE(each_folder_on_the_way_to_the_working_folder_is_looked_at)
 /* A descriptor that its first run left to another task changes the way between the look and the start. */
 CASE(an_old_podman_restarts_no_task_with_a_working_folder)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
-	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "4.3.1");
+	be_podman(f, "4.3.1");
 	model.work_dir = "/srv/app";
 	start_well(f);
 	order_task(f, true);
@@ -953,8 +958,7 @@ CASE(an_old_podman_restarts_no_task_with_a_working_folder)
 
 CASE(an_old_podman_restarts_a_task_that_begins_in_the_root)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
-	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "4.3.1");
+	be_podman(f, "4.3.1");
 	model.work_dir = "/";
 	start_well(f);
 	order_task(f, true);
@@ -980,8 +984,7 @@ static void make_root_read_only(struct fixture *f)
 
 CASE(an_old_podman_restarts_a_task_whose_root_is_read_only)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
-	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "4.3.1");
+	be_podman(f, "4.3.1");
 	model.work_dir = "/srv/app";
 	make_root_read_only(f);
 	start_well(f);
@@ -991,8 +994,7 @@ CASE(an_old_podman_restarts_a_task_whose_root_is_read_only)
 
 CASE(a_fixed_podman_restarts_a_task_with_a_working_folder)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
-	(void)str_copy(f->driver.engine_version, sizeof(f->driver.engine_version), "5.7.1");
+	be_podman(f, "5.7.1");
 	model.work_dir = "/srv/app";
 	start_well(f);
 	model.link = "=%2Fsrv%2Fapp"; /* the task has made one of it */
@@ -1006,7 +1008,7 @@ CASE(a_fixed_podman_restarts_a_task_with_a_working_folder)
 /* podman gives it the value of its own. */
 CASE(an_image_with_a_variable_without_a_value_is_refused)
 {
-	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Podman Engine");
+	be_podman(f, "4.3.1");
 	model.work_dir = "/";
 	model.variable = "*";
 	order_task(f, false);
