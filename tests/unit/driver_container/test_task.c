@@ -956,6 +956,17 @@ CASE(an_old_podman_restarts_no_task_with_a_working_folder)
 	assert_contains(model.asked, "/start");
 }
 
+/* podman shows a container as made after a restart that failed. */
+CASE(an_old_podman_starts_no_task_again_with_a_working_folder)
+{
+	be_podman(f, "4.3.1");
+	model.work_dir = "/srv/app";
+	start_well(f);
+	model.has_run = false;
+	order_task(f, false);
+	expect_not_started(f, "see old_podman in holdfast-driver-container.hcl(5)", "reason=old_podman");
+}
+
 CASE(an_old_podman_restarts_a_task_that_begins_in_the_root)
 {
 	be_podman(f, "4.3.1");

@@ -164,6 +164,24 @@ CASE(a_leader_that_writes_after_the_look_is_interrupted)
 	assert_is_deposed(w);
 }
 
+/* The follower has compared its mark with the earlier epoch. */
+CASE(a_leader_that_has_begun_an_epoch_after_the_look_goes_on)
+{
+	const struct kv_op op = {.key = "meta/decision", .value = "E", .len = 1};
+	const uint64_t first = put_ok(w, "a", "1");
+	char mark[WORLD_URL_SIZE];
+	const struct kv_marks marks = {.paths = {mark}, .store_id = "one", .epoch = 8, .nodes = 3};
+
+	RUN_UNTIL(w->event, w->progress.revision == first);
+	(void)str_format(mark, sizeof(mark), "%s/mark", w->etcd->folder);
+	assert_ok(kv_keep_marks(w->part.kv, &marks, NULL));
+	(void)put_ok(w, "b", "1");
+	etcd_interrupt(w->follower, &op);
+	run_for(w->event, 500);
+	assert_false(is_decided(w));
+	(void)put_ok(w, "c", "1");
+}
+
 /* The leader then reads the key that the follower has written. */
 CASE(a_leader_that_looks_for_its_lost_answer_notices_an_interrupt)
 {
