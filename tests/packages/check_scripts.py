@@ -404,6 +404,19 @@ class Scripts(unittest.TestCase):
         self.assertIn("/run/holdfast/plugins/x\n", self.log())
         self.assertNotIn(f"{target}\n", self.log())
 
+    def test_an_upgrade_tells_of_an_earlier_rule_of_polkit(self):
+        rule = "/etc/polkit-1/rules.d/50-holdfast.rules"
+        now = (ROOT / "systemd/50-holdfast.rules").read_text(encoding="utf-8")
+        for name in ("systemd-sysusers", "systemd-tmpfiles"):
+            write(f"/run/{name}", "#!/bin/sh\n", 0o755)
+        for text, is_told in ((now.replace('lookup("polkit.message")', 'lookup("verb")'), True), (now, False), (None, False)):
+            if text:
+                write(rule, text)
+            else:
+                os.unlink(rule)
+            done = script("agent.postinst", "configure", "0.1.0")
+            self.assertEqual((done.returncode, rule in done.stderr), (0, is_told), done.stderr)
+
     def test_an_agent_that_takes_its_socket_away_does_not_fail_the_installation(self):
         for name in ("selinuxenabled", "semodule"):
             write(f"/run/{name}", "#!/bin/sh\n", 0o755)
