@@ -591,13 +591,21 @@ static enum status check_time(struct server *server, const Fence *fence, struct 
 	return STATUS_OK;
 }
 
+/* A node that was purged and registered again may be another machine, and the first may never have shown its
+ * own. */
+static bool is_of_fence(const struct node *node, const Fence *fence)
+{
+	return node->create_time_ms <= fence->create_time_ms &&
+	       node_machine_shows(fence->machine, node->machine);
+}
+
 /* Has the node reported from another boot, on the same machine? A boot of another machine does not end what
  * the first one does. */
 static bool has_returned(const struct node_entry *node, const Fence *fence)
 {
 	return node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, fence->boot_id) &&
 	       node_past_boot(&node->node, node->node.boot_id) == 0 && /* else it is another machine's */
-	       node_machine_shows(fence->machine, node->node.machine);
+	       is_of_fence(&node->node, fence);
 }
 
 /* Returns NULL when memory is short. */
@@ -668,8 +676,7 @@ static enum status doubt(struct server *server, const struct node_entry *node, c
 	Fence draft = *fence;
 
 	if (!node || node->node.boot_id[0] == '\0' || node->is_unreported ||
-	    node_past_boot(&node->node, node->node.boot_id) != 0 ||
-	    !node_machine_shows(fence->machine, node->node.machine))
+	    node_past_boot(&node->node, node->node.boot_id) != 0 || !is_of_fence(&node->node, fence))
 		return STATUS_OK; /* its machine has not reported yet, or a person lets it in */
 	if (fence_is_in_force(state_of(fence)) &&
 	    (!str_eq(node->node.boot_id, fence->boot_id) || state_of(fence) == FENCE_OFF)) {

@@ -522,14 +522,16 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 }
 
 /* Refuses another machine with the same certificate: it must not free the claims of the first one. A later
- * boot counts only after the earlier one has disconnected. Keepalive ends dead sessions within seconds, so
- * an honest reboot gets in. The refusal does not name the boot: a hello with that id takes the session over.
- */
+ * boot counts only after the earlier one has disconnected, or has had time to come back to a server that
+ * leads since a moment ago. Keepalive ends dead sessions within seconds, so an honest reboot gets in. The
+ * refusal does not name the boot: a hello with that id takes the session over. */
 static enum status check_rival(const struct session *session, const struct node_entry *node,
 			       const char *boot_id, struct error *err)
 {
 	const struct session *rival = node->session;
 
+	if (!rival && !str_eq(node->node.boot_id, boot_id))
+		return nodes_check_away(session->server, node, err);
 	if (!rival || rival == session || !session_is_greeted(rival) || str_eq(rival->boot_id, boot_id))
 		return STATUS_OK;
 	return error_set(err, STATUS_ALREADY_EXISTS, 0,

@@ -598,6 +598,23 @@ WORLD_TEST(a_purged_node_stays_fenced_until_a_person_lifts_it)
 	assert_false(is_fenced(f));
 }
 
+/* Its agent never showed one. */
+WORLD_TEST(a_machine_that_takes_the_name_of_a_purged_node_lifts_nothing)
+{
+	lose(f, &f->n1);
+	must_fence(f);
+	wait_for(f, FENCE_RECORDED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	settle(f);
+	unit_clock_advance(USEC_PER_SEC);
+	f->n1.machine = "22222222222222222222222222222222";
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_false(f->n1.closed);
+	run_for(f->event, 60 * 1000);
+	assert_true(is_in(f, FENCE_RECORDED) && is_fenced(f));
+}
+
 #define MACHINE_1 "11111111111111111111111111111111"
 #define MACHINE_2 "22222222222222222222222222222222"
 #define HARDWARE "+33333333333333333333333333333333"

@@ -1579,6 +1579,24 @@ CLUSTER_TEST(a_node_that_was_connected_until_the_server_began_is_not_taken_for_a
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 }
 
+/* A thief of its key does not know its boot, and may be faster than the node. */
+CLUSTER_TEST(another_boot_of_a_node_that_was_connected_until_the_server_began_waits_for_it)
+{
+	take_volume(f);
+	restart(f);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(f->n1.closed_message, "may come back; ask again in"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_false(f->n1.closed);
+	restart(f);
+	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_false(f->n1.closed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
 CLUSTER_TEST(a_timed_attestation_frees_the_claims_of_stopped_work_of_an_absent_node)
 {
 	cleanup_pb Holdfast__V1__AttestNodeResponse *attested = NULL;
