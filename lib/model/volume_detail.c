@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "model/pb.h"
 
 #include <stdlib.h>
@@ -214,10 +215,31 @@ bool volume_secret_is_blank(const char *text)
 	return *text == '\0';
 }
 
+/* Returns the bytes of the character at the start of @text if it shows nothing, else 0: white space, controls
+ * and characters without width. UTF-8 has the order of the characters' numbers. */
+static size_t blank_bytes(const char *text)
+{
+	static const char *const ranges[][2] = {
+		{"\x01", " "},	      {"\x7f", "\x7f"},	    {"\xc2\x80", "\u00a0"}, {"\u00ad", "\u00ad"},
+		{"\u034f", "\u034f"}, {"\u061c", "\u061c"}, {"\u115f", "\u1160"},   {"\u1680", "\u1680"},
+		{"\u17b4", "\u17b5"}, {"\u180b", "\u180f"}, {"\u2000", "\u200f"},   {"\u2028", "\u202f"},
+		{"\u205f", "\u206f"}, {"\u2800", "\u2800"}, {"\u3000", "\u3000"},   {"\u3164", "\u3164"},
+		{"\ufe00", "\ufe0f"}, {"\ufeff", "\ufeff"}, {"\uffa0", "\uffa0"},   {"\ufff9", "\ufffb"},
+	};
+	size_t n = utf8_sequence(text);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (strncmp(text, ranges[i][0], n) >= 0 && strncmp(text, ranges[i][1], n) <= 0)
+			return n;
+	return 0;
+}
+
 bool volume_secret_may_be_blank(const char *text)
 {
-	while (*text != '\0' && (*text <= ' ' || *text > '~'))
-		text++;
+	size_t n;
+
+	while ((n = blank_bytes(text)) > 0)
+		text += n;
 	return *text == '\0';
 }
 

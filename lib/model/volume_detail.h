@@ -88,7 +88,7 @@ bool volume_secrets_overlay(Holdfast__V1__VolumeSecrets *secrets, struct message
 /** Is all of the value blanks and control characters of ASCII? */
 bool volume_secret_is_blank(const char *text);
 
-/** Is nothing of the value printed in ASCII? Unicode has many blanks, which a plugin may cut off. */
+/** Has the value only white space, controls and characters without width, which a plugin may cut off? */
 bool volume_secret_may_be_blank(const char *text);
 
 /** Does @given lack @stored, or a value for it? A blank one is no secret to many plugins. */

@@ -999,6 +999,7 @@ CASE(secrets_that_root_does_not_list_need_the_right_to_adopt)
 #define KEEPS(key) "\"" key "\":\"[redacted]\""
 
 #define LETTERS "\"key\":\"\\u043a\\u043b\\u044e\\u0447\""
+#define WIDE_BLANK "\"key\":\"\\u3000\\ufeff\""
 
 #define PREFIXED ",\"mountOptions\":{\"mountFlags\":[\"prefix=b\"]}"
 
@@ -1037,8 +1038,8 @@ CASE(secrets_that_confine_a_volume_are_left_out_with_the_right_to_adopt_only)
 	       STATUS_PERMISSION_DENIED);
 	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS("\"key\":\"\\u000b\\u00a0\\u200b\"")),
 	       STATUS_PERMISSION_DENIED);
-	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS(LETTERS)),
-	       STATUS_PERMISSION_DENIED); /* no list of blanks is whole */
+	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS(WIDE_BLANK)), STATUS_PERMISSION_DENIED);
+	expect(&again, "Volumes.Register", ACCOUNT("v", SECRETS(LETTERS)), STATUS_OK);
 	/* flags confine this name, and secrets the other one */
 	expect(&again, "Volumes.Register", ACCOUNT("flagged", ",\"mountOptions\":{}"),
 	       STATUS_PERMISSION_DENIED);
@@ -1124,6 +1125,7 @@ static void expect_copies(struct caller_client *b, const char *field, const char
 		{2, MOUNTED, SECRETS("\"key\":\"\\u00a0\""), STATUS_PERMISSION_DENIED},
 		{2, DEVICE, WITH_KEY, STATUS_PERMISSION_DENIED},
 		{2, MOUNTED, WITH_KEY, STATUS_OK},
+		{2, MOUNTED, SECRETS(LETTERS), STATUS_OK},
 		{3, DEVICE, "", STATUS_PERMISSION_DENIED},
 		{3, MOUNTED, "", STATUS_OK},
 		{4, MOUNTED, "", STATUS_OK},
@@ -1154,12 +1156,11 @@ CASE(a_copy_reaches_no_more_than_its_source_without_the_right_to_adopt)
 	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
 	must(f, "Register", REGISTERED("secrets", WITH_KEY), NULL);
 	must(f, "Register", REGISTERED("blank", SECRETS("\"key\":\" \"")), NULL);
-	must(f, "Register", REGISTERED("letters", SECRETS(LETTERS)), NULL);
+	must(f, "Register", REGISTERED("wide", SECRETS(WIDE_BLANK)), NULL);
 	must(f, "Create", MODES("own", MOUNTED, ""), "vol-1");
 	caller_with(f, WRITES, &b);
 	expect_copies(&b, "cloneId", ids);
-	expect(&b, "Volumes.Create", MODES("v", MOUNTED, ",\"cloneId\":\"letters\""),
-	       STATUS_PERMISSION_DENIED);
+	expect(&b, "Volumes.Create", MODES("v", MOUNTED, ",\"cloneId\":\"wide\""), STATUS_PERMISSION_DENIED);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		(void)str_format(json, sizeof(json),
 				 "{\"volumeId\":\"%s\",\"namespace\":\"b\",\"name\":\"s%zu\"}", names[i], i);
@@ -1258,7 +1259,7 @@ CASE(a_part_of_a_storage_is_deleted_with_the_right_to_adopt_only)
 /* A creation by its name may get all of the storage again, whoever registered the volume since. */
 CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
 {
-	static const char *const confined[] = {NAMED("flags"), NAMED("folder"),	 NAMED("letters"),
+	static const char *const confined[] = {NAMED("flags"), NAMED("folder"),	 NAMED("wide"),
 					       NAMED("made"),  NAMED("secrets"), NAMED("creating")};
 	static const char *const others[] = {NAMED("plain"), NAMED("blank"),  NAMED("own"),
 					     NAMED("disk"),  NAMED("listed"), NAMED("empty")};
@@ -1267,7 +1268,7 @@ CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
 
 	must(f, "Register", REGISTERED("flags", PREFIXED), NULL);
 	must(f, "Register", REGISTERED("folder", IN_A_FOLDER), NULL);
-	must(f, "Register", REGISTERED("letters", SECRETS("\"token\":\"\u043a\u043b\u044e\u0447\"")), NULL);
+	must(f, "Register", REGISTERED("wide", SECRETS("\"token\":\"\u3000\"")), NULL);
 	must(f, "Create", MODES("made", MOUNTED, PREFIXED), "vol-1");
 	must(f, "Create", MODES("secrets", MOUNTED, SECRETS("\"token\":\"x\"")), "vol-2");
 	must(f, "Register", REGISTERED("plain", ",\"mountOptions\":{\"fsType\":\"xfs\"}"), NULL);
@@ -1290,7 +1291,7 @@ CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
 		assert_contains(text, "may be a part of the storage that has its id");
 	}
 	expect(&b, "Volumes.Register", REGISTERED("blank", SECRETS("\"key\":\"\"")), STATUS_OK);
-	expect(&b, "Volumes.Register", REGISTERED("letters", SECRETS(KEEPS("token"))), STATUS_OK);
+	expect(&b, "Volumes.Register", REGISTERED("wide", SECRETS(KEEPS("token"))), STATUS_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		expect(&b, "Volumes.Deregister", others[i], STATUS_OK);
 	/* while a volume has the storage, no creation gets it */
