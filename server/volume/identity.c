@@ -336,14 +336,36 @@ enum status identity_check_device(struct server *server, const char *plugin_id, 
 		plugin_id, plugin_id);
 }
 
-bool identity_has_device(struct server *server, const struct volume_entry *entry)
+/* Returns another volume of the storage of @entry, in any context, after @at (NULL: the first one); NULL: no
+ * further one. */
+static struct volume_entry *next_name(struct server *server, const struct volume_entry *entry,
+				      struct volume_entry *at)
 {
 	const struct storage_id all = storage_of_provider(&entry->storage);
-	struct volume_entry *at = storage_first(&server->state, &all);
 
-	while (at && !volume_has_attachment(&at->volume, ATTACHMENT_BLOCK_DEVICE))
-		at = storage_next(&server->state, &all, at);
+	do
+		at = at ? storage_next(&server->state, &all, at) : storage_first(&server->state, &all);
+	while (at == entry);
 	return at;
+}
+
+static bool is_device(const struct volume_entry *entry)
+{
+	return volume_has_attachment(&entry->volume, ATTACHMENT_BLOCK_DEVICE);
+}
+
+static bool has_other_device(struct server *server, const struct volume_entry *entry)
+{
+	struct volume_entry *at = next_name(server, entry, NULL);
+
+	while (at && !is_device(at))
+		at = next_name(server, entry, at);
+	return at;
+}
+
+bool identity_has_device(struct server *server, const struct volume_entry *entry)
+{
+	return is_device(entry) || has_other_device(server, entry);
 }
 
 /* Checks the right to the device itself: options and secrets of mounts do not confine it. */
@@ -353,13 +375,13 @@ static enum status check_device(struct server *server, const struct rpc_call *ca
 {
 	const struct volume *volume = &parts->volume;
 	const struct volume_entry *before = volume_before(server, entry, parts);
-	bool is_device = volume_has_attachment(volume, ATTACHMENT_BLOCK_DEVICE);
-	bool was_device = before && volume_has_attachment(&before->volume, ATTACHMENT_BLOCK_DEVICE);
+	bool becomes_device = volume_has_attachment(volume, ATTACHMENT_BLOCK_DEVICE);
+	bool was_device = before && is_device(before);
 	enum status status;
 
-	if (is_device || was_device) /* what it held is mounted later */
+	if (becomes_device || was_device) /* what it held is mounted later */
 		TRY(identity_check_device(server, volume->plugin_id, err));
-	if (!is_device || !before || was_device)
+	if (!becomes_device || !before || was_device)
 		return STATUS_OK;
 	status = access_check(server, call, ACCESS_VOLUME_ADOPT, volume->namespace, err);
 	return status == STATUS_OK
@@ -531,9 +553,9 @@ static enum status check_owners(struct server *server, const struct rpc_call *ca
 		return status;
 	return error_set(
 		err, STATUS_PERMISSION_DENIED, 0,
-		"%s: another namespace has a volume of this id, in another context, or had it, and the "
+		"%s: another namespace has a volume of this id, in another context, or had it%s, and the "
 		"provider copies all that has the id: %s",
-		field,
+		field, owners->was_lost ? ", or limits confine the source since" : "",
 		call ? "that needs csi-adopt-volume in both"
 		     : "no schedule may; remove it, and make snapshots with csi-adopt-volume in both");
 }
@@ -575,9 +597,9 @@ static enum status note_owners(const struct owners *owners, Holdfast__V1__Volume
 
 /* Does the copy keep the limits of one of the volumes of its namespace that have the id of its source? That
  * one is all of it. True, too, without any.
- * @ret_is_device a volume of the id, of any namespace, is a block device. */
+ * @ret_has_device a volume of the id, of any namespace, is a block device. */
 static bool keeps_limits_of(struct server *server, const struct volume_parts *copy, const char *external_id,
-			    bool *ret_is_device)
+			    bool *ret_has_device)
 {
 	bool has_any = false, is_kept = false;
 	struct volume_entry *at;
@@ -585,7 +607,7 @@ static bool keeps_limits_of(struct server *server, const struct volume_parts *co
 
 	storage_identify_external(copy->volume.plugin_id, external_id, &id);
 	at = storage_first(&server->state, &id);
-	*ret_is_device = at && identity_has_device(server, at);
+	*ret_has_device = at && identity_has_device(server, at);
 	for (; at && !is_kept; at = storage_next(&server->state, &id, at)) {
 		Holdfast__V1__SourceLimits *limits;
 
@@ -603,22 +625,24 @@ static bool keeps_limits_of(struct server *server, const struct volume_parts *co
 /* Checks the right to a copy that reaches more than the volume that it is made from, as it was then and as it
  * is now. A mount of a former raw device needs a type. */
 static enum status check_limits(struct server *server, const struct rpc_call *call,
-				const struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
+				struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				const char *field, struct error *err)
 {
-	bool is_device = false;
-	bool is_kept = keeps_limits_of(
-		server, parts, snapshot ? snapshot->external_source_id : parts->detail->clone_id, &is_device);
-	enum status status = STATUS_OK;
+	bool was_device = false;
+	bool is_kept = keeps_limits_of(server, parts,
+				       snapshot ? snapshot->external_source_id : parts->detail->clone_id,
+				       &was_device);
 
 	if (snapshot)
 		is_kept = limits_are_kept(snapshot->limits, parts) && is_kept;
-	if (is_device || (snapshot && snapshot->limits && snapshot->limits->is_device))
-		TRY(identity_check_device(server, parts->volume.plugin_id, err));
-	if (!is_kept)
-		status = access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err);
-	return status == STATUS_OK
-		       ? status
+	was_device = was_device || (snapshot && snapshot->limits && snapshot->limits->was_device);
+	if (was_device && identity_check_device(server, parts->volume.plugin_id, err) != STATUS_OK)
+		return error_prefix(err, "%s: the source is or was a block device", field);
+	if (is_kept)
+		return STATUS_OK;
+	parts->detail->source_adopted = true;
+	return access_check(server, call, ACCESS_VOLUME_ADOPT, parts->volume.namespace, err) == STATUS_OK
+		       ? STATUS_OK
 		       : error_prefix(err,
 				      "%s: the copy reaches more of the data than its source does, which "
 				      "has mount options, a context, secrets or no block-device",
@@ -661,22 +685,36 @@ enum status identity_check_delete(struct server *server, const struct rpc_call *
 			      err);
 }
 
-/* A creation that is answered with the storage of another name is forgotten: identity_check_made(). */
+/* Has the storage another name in the namespace, which forgets the last one with the right to it only? A
+ * creation that is answered with the storage of another name is forgotten: identity_check_made(). */
 static bool has_other_name(struct server *server, const struct volume_entry *entry)
 {
-	const struct storage_id all = storage_of_provider(&entry->storage);
-	struct volume_entry *at = storage_first(&server->state, &all);
+	struct volume_entry *at = next_name(server, entry, NULL);
 
-	while (at && (at == entry || volume_is_placeholder(&at->volume)))
-		at = storage_next(&server->state, &all, at);
+	while (at && (volume_is_placeholder(&at->volume) || !str_eq(at->namespace, entry->namespace)))
+		at = next_name(server, entry, at);
 	return at;
+}
+
+/* Checks the type of a plugin whose block device is forgotten, unless another name shows what it was. A
+ * plugin that has gone mounts nothing: then its operators may forget it. */
+static enum status check_forget_device(struct server *server, const struct rpc_call *call,
+				       const struct volume_entry *entry, struct error *err)
+{
+	if (!is_device(entry) || has_other_device(server, entry) ||
+	    identity_check_device(server, entry->volume.plugin_id, err) == STATUS_OK ||
+	    (entry->plugin->n_instances == 0 && may(server, call, ACCESS_VOLUME_ADOPT, entry->namespace)))
+		return STATUS_OK;
+	return error_prefix(err,
+			    "volume %s is a block device: without a type of its plugin it is forgotten with "
+			    "csi-adopt-volume only, when no node has the plugin",
+			    entry->id);
 }
 
 enum status identity_check_forget(struct server *server, const struct rpc_call *call,
 				  const struct volume_entry *entry, struct error *err)
 {
-	if (volume_has_attachment(&entry->volume, ATTACHMENT_BLOCK_DEVICE))
-		TRY(identity_check_device(server, entry->volume.plugin_id, err));
+	TRY(check_forget_device(server, call, entry, err));
 	return check_confined(server, call, entry,
 			      (limits_is_part(volume_detail_of(server, &entry->volume)) ||
 			       has_secret_of_others(server, &entry->volume)) &&
@@ -695,6 +733,7 @@ enum status identity_check_source(struct server *server, const struct rpc_call *
 		return STATUS_OK;
 	find_source_owners(server, parts, snapshot, &owners);
 	owners.was_lost = parts->detail->source_lost;
+	parts->detail->source_adopted = !owners.has_own;
 	TRY(check_owners(server, call, parts->volume.namespace, &owners, field, err));
 	TRY(check_limits(server, call, parts, snapshot, field, err));
 	if (snapshot)
@@ -715,21 +754,23 @@ enum status identity_check_source_still(struct server *server, const struct volu
 					const Holdfast__V1__Snapshot *snapshot, struct error *err)
 {
 	cleanup(owners_release) struct owners owners = {.n = 0};
-	bool is_changed;
+	bool is_changed, ignored;
 
 	if (!has_source(parts))
 		return STATUS_OK;
 	find_source_owners(server, parts, snapshot, &owners);
 	is_changed = owners.is_cut || parts->detail->source_lost;
+	if (is_clone(parts) && !parts->detail->source_adopted) /* the contents of a snapshot stay */
+		is_changed = is_changed || !keeps_limits_of(server, parts, parts->detail->clone_id, &ignored);
 	for (size_t i = 0; i < owners.n; i++)
 		is_changed =
 			is_changed || !identity_is_source_of(&parts->volume, parts->detail, owners.others[i]);
 	if (!is_changed)
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "%s: another namespace has this id, or had it, since the creation of volume %s was "
-			 "asked for; repeat that with csi-adopt-volume in both namespaces, or end it: "
-			 "holdfast volume deregister %s%s%s",
+			 "%s: another namespace has this id, or had it, or limits confine the source, since "
+			 "the creation of volume %s was asked for; repeat that with csi-adopt-volume in both "
+			 "namespaces, or end it: holdfast volume deregister %s%s%s",
 			 is_clone(parts) ? "clone_id" : "snapshot_id", parts->volume.id, parts->volume.id,
 			 NAMESPACE_OPTION(parts->volume.namespace));
 }
@@ -782,18 +823,17 @@ enum status identity_check_alone(struct server *server, const struct rpc_call *c
 				 const struct volume_entry *entry, struct error *err)
 {
 	const struct storage_id all = storage_of_provider(&entry->storage);
-	struct volume_entry *at = storage_first(&server->state, &all);
+	const struct volume_entry *other = next_name(server, entry, NULL);
 	char name[FOREIGN_NAME_SIZE];
 
-	for (; at; at = storage_next(&server->state, &all, at))
-		if (at != entry)
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"volume %s: %s has the same id at the provider, which deletes only "
-				"by that id; forget this one with holdfast volume deregister %s%s%s, or "
-				"the other one first",
-				entry->id, foreign_name(server, call, entry->namespace, &at->volume, name),
-				entry->id, NAMESPACE_OPTION(entry->namespace));
+	if (other)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s: %s has the same id at the provider, which deletes only by that "
+				 "id; forget this one with holdfast volume deregister %s%s%s, or the other "
+				 "one first",
+				 entry->id,
+				 foreign_name(server, call, entry->namespace, &other->volume, name),
+				 entry->id, NAMESPACE_OPTION(entry->namespace));
 	return check_reported(server, call, &entry->volume, &all, err);
 }
 

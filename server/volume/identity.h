@@ -50,15 +50,16 @@ enum status identity_check_volume(struct server *server, const struct rpc_call *
 
 /** May the provider be asked to copy the volume or snapshot that @parts names? It copies all that has the id
  * of a volume, in any context. The other namespaces that have some of it are noted in @parts, on success. If
- * source_lost is stored, or the copy would reach more than its source, the caller needs the right to adopt,
- * too.
+ * source_lost is stored, or the copy would reach more than its source (noted as source_adopted), the caller
+ * needs the right to adopt, too.
  * @snapshot snapshots_source() of @parts */
 enum status identity_check_source(struct server *server, const struct rpc_call *call,
 				  struct volume_parts *parts, const Holdfast__V1__Snapshot *snapshot,
 				  struct error *err);
 
 /** The same later, when no caller waits. STATUS_FAILED_PRECONDITION: a namespace that is not noted in @parts
- * has got some of it since. That must be stored as source_lost: it may forget it again. */
+ * has got some of it since, or a clone would reach more than its source does now. That must be stored as
+ * source_lost: it may be so no longer. */
 enum status identity_check_source_still(struct server *server, const struct volume_parts *parts,
 					const Holdfast__V1__Snapshot *snapshot, struct error *err);
 
@@ -84,7 +85,7 @@ enum status identity_check_delete(struct server *server, const struct rpc_call *
 
 /** May the caller have the record of the volume forgotten? A creation by the same name may get all of its
  * storage again, without what confined it: only with the right to adopt if something did. A block device is
- * kept until the plugin's volumes have a type. */
+ * kept until the plugin's volumes have a type, another name of it is one, or the plugin has gone. */
 enum status identity_check_forget(struct server *server, const struct rpc_call *call,
 				  const struct volume_entry *entry, struct error *err);
 

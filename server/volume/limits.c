@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "volume/limits.h"
 
+#include "base/str.h"
 #include "model/message.h"
 #include "model/plain_options.h"
 
@@ -36,6 +37,35 @@ Holdfast__V1__SourceLimits *limits_of(const struct volume *volume, const Holdfas
 		return limits;
 	holdfast__v1__source_limits__free_unpacked(limits, NULL);
 	return NULL;
+}
+
+static bool has_secret(const Holdfast__V1__SourceLimits *limits, const char *key)
+{
+	for (size_t i = 0; i < limits->n_secrets; i++)
+		if (str_eq(limits->secrets[i], key))
+			return true;
+	return false;
+}
+
+bool limits_join(Holdfast__V1__SourceLimits *limits, const Holdfast__V1__SourceLimits *other)
+{
+	char **secrets =
+		reallocarray(limits->secrets, limits->n_secrets + other->n_secrets + 1, sizeof(*secrets));
+
+	if (!secrets)
+		return false;
+	limits->secrets = secrets;
+	limits->is_part = limits->is_part || other->is_part;
+	limits->is_device = limits->is_device && other->is_device;
+	limits->was_device = limits->was_device || other->was_device;
+	for (size_t i = 0; i < other->n_secrets; i++) {
+		if (has_secret(limits, other->secrets[i]))
+			continue;
+		limits->secrets[limits->n_secrets] = strdup(other->secrets[i]);
+		if (!limits->secrets[limits->n_secrets++])
+			return false;
+	}
+	return true;
 }
 
 bool limits_are_kept(const Holdfast__V1__SourceLimits *limits, const struct volume_parts *copy)

@@ -12,10 +12,14 @@
  * @detail NULL: it has neither */
 bool limits_is_part(const Holdfast__V1__VolumeDetail *detail);
 
-/** Returns the limits of @volume; NULL: memory is short. Owned by the caller.
+/** Returns the limits of @volume, without those of other names of its storage (was_device); NULL: memory is
+ * short. Owned by the caller.
  * @detail, @secrets NULL: the volume has no such record */
 Holdfast__V1__SourceLimits *limits_of(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
 				      const Holdfast__V1__VolumeSecrets *secrets);
+
+/** Makes @limits those of a source that may have had @other, too. False: memory is short. */
+bool limits_join(Holdfast__V1__SourceLimits *limits, const Holdfast__V1__SourceLimits *other);
 
 /** Does @copy keep to the limits of its source? The source shows all of its id, is a block device if @copy is
  * one, and has no secret that @copy lacks.

@@ -365,6 +365,18 @@ static bool is_of_another(struct server *server, const Holdfast__V1__Snapshot *s
 	return known && !is_same(known, snapshot);
 }
 
+/* Returns the limits of a snapshot that is made of the volume now, or NULL. */
+static Holdfast__V1__SourceLimits *limits_now(struct server *server, const struct volume_entry *entry)
+{
+	Holdfast__V1__SourceLimits *limits =
+		limits_of(&entry->volume, volume_detail_of(server, &entry->volume),
+			  volume_secrets_of(server, &entry->volume));
+
+	if (limits)
+		limits->was_device = identity_has_device(server, entry);
+	return limits;
+}
+
 /* The volume may have been confined since the snapshot was asked for, by an earlier try perhaps, and either
  * may be what it holds. Unknown limits stay unknown. */
 static void note_limits(struct server *server, const Holdfast__V1__ExternalSnapshot *made,
@@ -372,20 +384,17 @@ static void note_limits(struct server *server, const Holdfast__V1__ExternalSnaps
 {
 	const struct volume_entry *entry =
 		state_volume(&server->state, snapshot->namespace_, snapshot->source_volume_id);
-	Holdfast__V1__SourceLimits *before = snapshot->limits;
+	Holdfast__V1__SourceLimits *before = snapshot->limits, *limits = NULL;
 
 	if (!before || str_eq(snapshot->snapshot_id, made->snapshot_id))
 		return;
 	assert(entry); /* check_source() */
-	snapshot->limits = NULL;
 	if (made->external_source_id[0] == '\0' ||
 	    str_eq(made->external_source_id, snapshot->external_source_id)) /* else it may be of any volume */
-		snapshot->limits = limits_of(&entry->volume, volume_detail_of(server, &entry->volume),
-					     volume_secrets_of(server, &entry->volume));
-	if (snapshot->limits) {
-		snapshot->limits->is_part = snapshot->limits->is_part || before->is_part;
-		snapshot->limits->is_device = snapshot->limits->is_device && before->is_device;
-	}
+		limits = limits_now(server, entry);
+	snapshot->limits = limits && limits_join(limits, before) ? limits : NULL;
+	if (!snapshot->limits)
+		holdfast__v1__source_limits__free_unpacked(limits, NULL);
 	holdfast__v1__source_limits__free_unpacked(before, NULL);
 }
 
@@ -513,10 +522,11 @@ static enum status check_same(const Holdfast__V1__Snapshot *known, const struct 
 }
 
 /* The record as it is, or a new one. */
-static enum status fill_snapshot(struct server *server, const struct volume *volume,
+static enum status fill_snapshot(struct server *server, const struct volume_entry *entry,
 				 const Holdfast__V1__CreateSnapshotRequest *request, int64_t scheduled_ms,
 				 struct snapshotting *work, struct error *err)
 {
+	const struct volume *volume = &entry->volume;
 	Holdfast__V1__Snapshot given = HOLDFAST__V1__SNAPSHOT__INIT;
 	const Holdfast__V1__Snapshot *known;
 	char key[OBJECT_KEY_SIZE];
@@ -540,7 +550,7 @@ static enum status fill_snapshot(struct server *server, const struct volume *vol
 	work->is_new = !known;
 	work->snapshot = (Holdfast__V1__Snapshot *)(void *)message_copy(known ? &known->base : &given.base);
 	if (work->snapshot && !known)
-		work->snapshot->limits = limits_of(volume, work->parts.detail, work->parts.secrets);
+		work->snapshot->limits = limits_now(server, entry);
 	if (!work->snapshot || !(known || work->snapshot->limits))
 		return error_no_memory(err, "a snapshot");
 	if (scheduled_ms != 0)
@@ -586,7 +596,7 @@ static enum status snapshot_begin(struct server *server, const struct volume_ent
 	char object[OBJECT_NAME_SIZE];
 
 	TRY(volume_store_load(server, entry, &work->parts, err));
-	TRY(fill_snapshot(server, &entry->volume, request, scheduled_ms, work, err));
+	TRY(fill_snapshot(server, entry, request, scheduled_ms, work, err));
 	if (work->call)
 		TRY(identity_check_parameters(server, work->call, work->parts.volume.plugin_id,
 					      work->parts.volume.namespace, PARAMETERS_SECRETS,

@@ -1299,6 +1299,10 @@ CASE(a_confined_volume_is_forgotten_with_the_right_to_adopt_only)
 	     MODES("second", MOUNTED, ",\"externalId\":\"flags\",\"shares\":\"flags\"" PREFIXED), NULL);
 	expect(&b, "Volumes.Deregister", NAMED("second"), STATUS_OK);
 	expect(&b, "Volumes.Deregister", NAMED("flags"), STATUS_PERMISSION_DENIED);
+	must(f, "Register",
+	     "{\"volume\":{" IN("a", "db") NFS ",\"externalId\":\"folder\",\"context\":{\"folder\":\"/a\"}}}",
+	     NULL);
+	expect(&b, "Volumes.Deregister", NAMED("folder"), STATUS_PERMISSION_DENIED);
 	caller_with(f, ADOPTS, &adopter);
 	for (size_t i = 0; i < ARRAY_SIZE(confined); i++)
 		expect(&adopter, "Volumes.Deregister", confined[i], STATUS_OK);
@@ -1325,6 +1329,37 @@ CASE(a_raw_name_is_forgotten_only_when_the_plugins_have_a_type)
 	expect(&b, "Volumes.Deregister", NAMED("made"), STATUS_OK);
 }
 
+CASE(a_raw_name_is_forgotten_beside_another_one)
+{
+	cleanup(caller_release) struct caller_client b;
+
+	name_fs_type(f, "xfs");
+	must(f, "Register", MODES("raw", DEVICE, ",\"externalId\":\"disk\""), NULL);
+	must(f, "Register", MODES("again", DEVICE, ",\"externalId\":\"disk\",\"shares\":\"raw\""), NULL);
+	name_fs_type(f, "");
+	caller_with(f, WRITES, &b);
+	expect(&b, "Volumes.Deregister", NAMED("raw"), STATUS_OK);
+	expect(&b, "Volumes.Deregister", NAMED("again"), STATUS_FAILED_PRECONDITION);
+}
+
+CASE(an_operator_forgets_a_raw_name_when_its_plugin_has_gone)
+{
+	cleanup(caller_release) struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	name_fs_type(f, "xfs");
+	must(f, "Register", MODES("raw", DEVICE, ",\"externalId\":\"disk\""), NULL);
+	name_fs_type(f, "");
+	refuses(f, "Deregister", NAMED("raw"), STATUS_FAILED_PRECONDITION, "volume raw is a block device");
+	state_delete_instance(&f->server->state, state_instance(&f->server->state, "n1", "nfs", ""));
+	refuses(f, "Deregister", NAMED("raw"), STATUS_FAILED_PRECONDITION, "when no node has the plugin");
+	state_delete_instance(&f->server->state, state_instance(&f->server->state, "n2", "nfs", ""));
+	caller_with(f, WRITES, &b);
+	assert_int_equal(ask_as(&b, "Volumes.Deregister", NAMED("raw"), text), STATUS_FAILED_PRECONDITION);
+	assert_contains(text, "with csi-adopt-volume only, when no node has the plugin");
+	must(f, "Deregister", NAMED("raw"), NULL);
+}
+
 #define SNAPSHOT(volume, name) "{\"volumeId\":\"" volume "\",\"namespace\":\"b\",\"name\":\"" name "\"}"
 #define FROM_SNAPSHOT(id, mode) MODES("copy-" id, mode, ",\"snapshotId\":\"" id "\"")
 
@@ -1346,6 +1381,7 @@ CASE(a_copy_of_a_raw_device_needs_a_type)
 	caller_with(f, ADOPTS, &adopter);
 	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
 		assert_int_equal(ask_as(&b, "Volumes.Create", copies[i], text), STATUS_FAILED_PRECONDITION);
+		assert_contains(text, "the source is or was a block device");
 		assert_contains(text, "plugin \"nfs\" { fs_type");
 		expect(&adopter, "Volumes.Create", copies[i], STATUS_FAILED_PRECONDITION);
 	}
@@ -1353,7 +1389,9 @@ CASE(a_copy_of_a_raw_device_needs_a_type)
 	must(f, "Deregister", NAMED("raw"), NULL);
 	must(f, "Deregister", NAMED("db"), NULL);
 	name_fs_type(f, "");
-	expect(&b, "Volumes.Create", copies[1], STATUS_FAILED_PRECONDITION); /* by the snapshot's record */
+	/* by the snapshots' records */
+	expect(&b, "Volumes.Create", copies[1], STATUS_FAILED_PRECONDITION);
+	expect(&b, "Volumes.Create", copies[2], STATUS_FAILED_PRECONDITION);
 	name_fs_type(f, "xfs");
 	expect(&b, "Volumes.Create", copies[1], STATUS_OK);
 }
@@ -1428,6 +1466,99 @@ CASE(a_snapshot_has_the_limits_that_its_volume_has_when_it_is_made)
 	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-5", MOUNTED), STATUS_OK);
 }
 
+/* An earlier try may have made it. */
+CASE(a_snapshot_keeps_the_limits_that_its_volume_had_when_it_was_asked_for)
+{
+	cleanup(caller_release) struct caller_client b;
+	char text[ERROR_MSG_MAX];
+
+	name_fs_type(f, "xfs");
+	list_parameter(f, "nfs", "key");
+	must(f, "Register", MODES("raw", DEVICE, ",\"externalId\":\"raw\""), NULL);
+	must(f, "Register", REGISTERED("secret", WITH_KEY), NULL);
+	caller_with(f, WRITES, &b);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 2, STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("raw", "s1"), STATUS_UNAVAILABLE);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("secret", "s2"), STATUS_UNAVAILABLE);
+	must(f, "Register", REGISTERED("raw", ""), NULL);
+	must(f, "Register", REGISTERED("secret", SECRETS("\"other\":\"x\"")), NULL);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("raw", "s1"), STATUS_OK);
+	expect(&b, "Volumes.CreateSnapshot", SNAPSHOT("secret", "s2"), STATUS_OK);
+	must(f, "Deregister", NAMED("raw"), NULL);
+	must(f, "Deregister", NAMED("secret"), NULL);
+	name_fs_type(f, "");
+	assert_int_equal(ask_as(&b, "Volumes.Create", FROM_SNAPSHOT("snap-1", MOUNTED), text),
+			 STATUS_FAILED_PRECONDITION);
+	assert_contains(text, "snapshot_id: the source is or was a block device");
+	list_parameter(f, "nfs", "other");
+	expect(&b, "Volumes.Create",
+	       MODES("v", MOUNTED, SECRETS("\"other\":\"x\"") ",\"snapshotId\":\"snap-2\""),
+	       STATUS_PERMISSION_DENIED);
+	must(f, "Create",
+	     MODES("v", MOUNTED, SECRETS("\"other\":\"x\",\"key\":\"x\"") ",\"snapshotId\":\"snap-2\""),
+	     NULL);
+}
+
+/* Each by which a creation waits: root confines the source meanwhile. */
+static void check_confined_source(struct fixture *f, enum provider_outcome outcome)
+{
+	cleanup(caller_release) struct caller_client b, adopter;
+	const struct volume_entry *entry;
+	char text[ERROR_MSG_MAX];
+	size_t n;
+
+	copy_that_waits(f, CALL_CREATE, outcome, "Create", COPY_OF_OWN, &b);
+	n = provider_volumes();
+	must(f, "Register", "{\"volume\":{" IN("b", "own") NFS PREFIXED "}}", NULL);
+	expect(&b, "Volumes.Create", COPY_OF_OWN, STATUS_PERMISSION_DENIED);
+	provider_answer();
+	unit_clock_advance(60 * USEC_PER_SEC);
+	settle(f);
+	entry = NON_NULL(state_volume(&f->server->state, "b", "copy"));
+	assert_string_equal(entry->volume.external_id, "");
+	assert_int_equal(provider_volumes(), n);
+	assert_contains(volume_detail_of(f->server, &entry->volume)->phase_error,
+			"clone_id: another namespace has this id, or had it, or limits confine the source");
+	/* it may have been made of either */
+	must(f, "Register", "{\"volume\":{" IN("b", "own") NFS ",\"mountOptions\":{}}}", NULL);
+	assert_int_equal(ask_as(&b, "Volumes.Create", COPY_OF_OWN, text), STATUS_PERMISSION_DENIED);
+	assert_contains(text, "or limits confine the source since");
+	caller_with(f, ADOPTS, &adopter);
+	expect(&adopter, "Volumes.Create", COPY_OF_OWN, STATUS_OK);
+}
+
+CASE(a_creation_after_a_failure_copies_no_source_that_is_confined_now)
+{
+	check_confined_source(f, PROVIDER_FAIL);
+}
+
+CASE(a_creation_in_the_line_of_its_plugin_copies_no_source_that_is_confined_now)
+{
+	check_confined_source(f, PROVIDER_QUEUE);
+}
+
+CASE(a_copy_is_not_kept_whose_source_is_confined_when_it_is_made)
+{
+	check_confined_source(f, PROVIDER_HOLD_DONE);
+}
+
+/* Of a confined source, and of an id that is registered as a part later. */
+CASE(a_copy_that_an_operator_asked_for_is_made_of_a_confined_source)
+{
+	static const char *const copies[] = {MODES("c1", MOUNTED, ",\"cloneId\":\"flags\""),
+					     MODES("c2", MOUNTED, ",\"cloneId\":\"late\"")};
+	cleanup(caller_release) struct caller_client adopter;
+
+	must(f, "Register", REGISTERED("flags", PREFIXED), NULL);
+	caller_with(f, ADOPTS, &adopter);
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+		provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+		expect(&adopter, "Volumes.Create", copies[i], STATUS_UNAVAILABLE);
+	}
+	must(f, "Register", REGISTERED("late", PREFIXED), NULL);
+	UNTIL(f, provider_volumes() == ARRAY_SIZE(copies)); /* by itself */
+}
+
 /* Elsewhere the word would be a value, which nothing checks. */
 CASE(only_a_registration_keeps_secrets)
 {
@@ -1498,8 +1629,7 @@ CASE(a_snapshot_that_the_provider_answers_with_another_ones_id_is_forgotten)
 	assert_null(records_get(&f->server->state.records, key));
 }
 
-/* A provider goes by the name alone, and the record of that was forgotten. */
-/* Some providers answer to a repeat with another form of the volume's id. */
+/* Some providers answer to a repeat with another form of the volume's id, and some go by the name alone. */
 CASE(a_snapshot_that_may_be_of_another_volume_is_of_a_part)
 {
 	static const char asked[] = "{\"volumeId\":\"own\",\"namespace\":\"b\",\"name\":\"s\"}";
