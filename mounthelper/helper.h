@@ -22,7 +22,8 @@ enum {
 	HELPER_INSTANCES = 8,
 	PLUGINS_INSTANCES = 6, /* of these, in folders of plugins and host volumes */
 	PLUGIN_INSTANCES = 4,  /* of these, in that of one plugin, or in host volumes; a power of two */
-	TREE_LINE_MAX = 32,    /* directories from a tree up to the root, both included */
+	OWN_MAX = 32,
+	OWN_SIZE = 1024 + MH_PATH_SIZE, /* a root and a path below it */
 };
 
 /* Every mount that is attached has these flags. */
@@ -32,13 +33,9 @@ enum launch_mode { LAUNCH_SETUID = 1, LAUNCH_SOCKET = 2 };
 
 /* One of the two trees below which the helper mounts; only its uid and root can write there. */
 struct tree {
-	int fd;	      /* O_PATH */
-	bool is_part; /* its mount shows a part of a file system: a directory above that is not in line */
-	uint32_t n_line;
-	uint64_t listed_id; /* of its mount, as mountinfo has it: reused by the kernel */
-	/* itself, of whose mount every directory in it is that is no mount; then every directory that it is
-	 * in; without descriptors */
-	struct place line[TREE_LINE_MAX];
+	int fd;		    /* O_PATH */
+	uint64_t mount_id;  /* of its mount, which every directory in it is in that is no mount */
+	uint64_t listed_id; /* the same as mountinfo has it: reused by the kernel */
 };
 
 struct helper {
@@ -56,6 +53,8 @@ struct helper {
 	struct keyline peer; /* the fields about it in every record */
 	struct tree stage;
 	struct tree publish;
+	uint32_t n_own; /* trees, log, lock_dir and the mount points that lead to them, by own_find() */
+	char own[OWN_MAX][OWN_SIZE];
 	int root_fd;	    /* "/" where the mounts are made */
 	int dev_fd;	    /* /dev there */
 	int sysfs_fd;	    /* /sys/fs there */

@@ -84,9 +84,9 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
 	TRY_KERNEL(STEP_OPEN, r);
 	TRY_KERNEL(STEP_OPEN, mount_facts(&p->h->mountinfo, &p->staged, &facts));
-	if (place_shows_trees(p->h, &p->staged, &facts, false))
+	if (own_is_shown(p->h, facts.root))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	if (facts.parent != p->h->stage.line[0].mount_id)
+	if (facts.parent != p->h->stage.mount_id)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STACKED);
 	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_names[profile->kind]))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);

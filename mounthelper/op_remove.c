@@ -66,9 +66,8 @@ static struct outcome remove_mount_point(struct removal *r, int dir_fd, const ch
 /* The parent of a mount of the helper is the tree itself; any other parent means a stacked mount. */
 static struct outcome may_be_ours(const struct tree *tree, const struct mount_facts *facts)
 {
-	return facts->parent == tree->line[0].mount_id
-		       ? OUTCOME_OK
-		       : outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_STACKED);
+	return facts->parent == tree->mount_id ? OUTCOME_OK
+					       : outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_STACKED);
 }
 
 static struct outcome may_unpublish(struct removal *r, const struct place *mount)

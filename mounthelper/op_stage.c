@@ -78,9 +78,9 @@ static struct outcome already_there(struct staging *s)
 	TRY_KERNEL(STEP_TABLE, mount_facts(&s->h->mountinfo, &s->target, &facts));
 	/* a plugin's has the flags that the plugin gave it, and there may be others below: floor and refusal
 	 * come with the publish */
-	if (s->class && facts.parent != s->h->stage.line[0].mount_id)
+	if (s->class && facts.parent != s->h->stage.mount_id)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STACKED);
-	if ((s->class && !is_same(s, &facts)) || place_shows_trees(s->h, &s->target, &facts, false))
+	if ((s->class && !is_same(s, &facts)) || own_is_shown(s->h, facts.root))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	/* the profile decides about exec and propagation of the publishes */
 	if (was_known && !str_eq(s->admission->slot.profile, s->req->profile))

@@ -81,6 +81,8 @@ static void open_log(struct helper *h, int root_fd)
 	h->trail.read_fd = path_open_trusted_file(root_fd, path, owner, O_RDONLY, 0);
 	if (h->trail.read_fd < 0)
 		close_fdp(&h->trail.fd);
+	else
+		h->n_own += (uint32_t)start_sys(own_find(h, root_fd, path, true), START_STATE, path);
 	h->log_is_append_only =
 		ioctl(h->trail.read_fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_APPEND_FL) != 0;
 }
@@ -94,6 +96,8 @@ static void open_state(struct helper *h, int root_fd)
 	(void)str_format(path, sizeof(path), "%s/state", agent->lock_dir);
 	r = path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600);
 	h->state_fd = start_sys(r, START_STATE, agent->lock_dir);
+	h->n_own += (uint32_t)start_sys(own_find(h, root_fd, agent->lock_dir, true), START_STATE,
+					agent->lock_dir);
 	/* it is for both launch modes; without CAP_CHOWN it stays for launch mode setuid */
 	if (h->launch_mode == LAUNCH_SETUID)
 		(void)!fchown(h->state_fd, agent->helper_uid, agent->helper_gid);
@@ -156,26 +160,6 @@ enum mh_start setup_check_tree(const struct place *place, const struct mount_fac
 	return mount->peer_group != 0 ? START_OK : START_TREE_PRIVATE;
 }
 
-/* The tree's directory, and each that it is in, up to the root. */
-static void note_line(const struct helper *h, struct tree *tree, const char *path)
-{
-	cleanup_place struct place at = PLACE_INIT;
-	struct place root = PLACE_INIT;
-	struct place up = PLACE_INIT;
-
-	start_sys(place_of_fd(h->root_fd, &root), START_TREE, path);
-	start_sys(place_open(tree->fd, ".", &at), START_TREE, path);
-	while (tree->n_line < TREE_LINE_MAX) {
-		tree->line[tree->n_line++] = at;
-		if (place_is_same(&at, &root) && at.mount_id == root.mount_id)
-			return;
-		start_sys(place_open(at.fd, "..", &up), START_TREE, path);
-		place_release(&at);
-		at = up;
-	}
-	start_sys(-ENAMETOOLONG, START_TREE, path);
-}
-
 static struct tree open_tree_base(struct helper *h, const char *path, uint32_t mode)
 {
 	const uint32_t uid = h->agent->helper_uid;
@@ -186,8 +170,8 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 	struct statx listed;
 
 	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);
-	tree.is_part = !mount.root_is_whole;
-	note_line(h, &tree, path);
+	tree.mount_id = place.mount_id;
+	h->n_own += (uint32_t)start_sys(own_find(h, h->root_fd, path, true), START_TREE, path);
 	start_sys(sys_statx(tree.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &listed),
 		  START_TREE, path);
 	tree.listed_id = listed.stx_mnt_id;

@@ -7,13 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_below(const char *point, const char *path)
-{
-	size_t n = str_eq(path, "/") ? 0 : strlen(path);
-
-	return strncmp(point, path, n) == 0 && point[n] == '/';
-}
-
 /* Is @place on the disk whose file system has the UUID of the policy? A file system without a device of its
  * own number, as btrfs, never is. */
 static bool is_on_disk(const struct helper *h, const char *uuid, const struct place *place)
@@ -47,13 +40,18 @@ struct outcome host_volume_look(struct helper *h, const struct profile *profile,
 	TRY_KERNEL(STEP_SOURCE, mount_facts(&h->mountinfo, ret, &facts));
 	if (ret->uid != profile->owner_uid || ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
-	if (place_shows_trees(h, ret, &facts, true))
-		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_OTHER_MOUNT);
 	mountinfo_rewind(&h->mountinfo);
-	while ((r = mountinfo_next(&h->mountinfo, &entry)) > 0 && !is_below(entry.point, profile->path))
+	while ((r = mountinfo_next(&h->mountinfo, &entry)) > 0 &&
+	       (!path_is_within(entry.point, profile->path) || str_eq(entry.point, profile->path)))
 		;
 	TRY_KERNEL(STEP_TABLE, r);
-	return r > 0 ? outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_SUBMOUNT) : OUTCOME_OK;
+	if (r > 0)
+		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_SUBMOUNT);
+	r = own_find(h, h->root_fd, profile->path, false);
+	TRY_KERNEL(STEP_SOURCE, r);
+	return r > 0 && own_is_shown(h, h->own[h->n_own])
+		       ? outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_OTHER_MOUNT)
+		       : OUTCOME_OK;
 }
 
 static struct outcome bind_find(struct staging *s)

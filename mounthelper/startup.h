@@ -58,13 +58,14 @@ struct view {
 	bool is_at_home; /* the caller's mount namespace is PID 1's */
 };
 
-/** Makes the own procfs, reads h->boot_id, and enters PID 1's mount namespace unless this is it. Launch mode
- * socket has no privilege to enter one, and does not need it: root made its namespace. */
+/** Makes the own procfs, reads h->boot_id, enters PID 1's mount namespace unless this is it, and opens
+ * h->mountinfo there. Launch mode socket has no privilege to enter one, and does not need it: root made its
+ * namespace. */
 struct view view_enter_host(struct helper *h);
 
 /** Settles in the namespace of the mounts: the caller's if the policy has container, else PID 1's, and then
- * only in the initial user and pid namespaces. Opens h->root_fd and h->mountinfo there and closes @view,
- * but for its root_fd, below which the policy is. */
+ * only in the initial user and pid namespaces. Opens h->root_fd, and h->mountinfo again, there and closes
+ * @view, but for its root_fd, below which the policy is. */
 void view_settle(struct helper *h, const struct view *view);
 
 /* setup.c: read root's policy and open what serving needs: nothing can be opened afterwards. */

@@ -4,6 +4,7 @@
 #include "base/id.h"
 #include "base/names.h"
 #include "base/parse.h"
+#include "base/path.h"
 
 #include <limits.h>
 #include <linux/stat.h>
@@ -71,30 +72,49 @@ int publish_unmark(int alloc_fd, uint8_t slot, const char *volume)
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
 {
 	return !place->is_mount_root && place->uid == h->agent->helper_uid && (place->mode & 022) == 0 &&
-	       place->mount_id == tree->line[0].mount_id;
+	       place->mount_id == tree->mount_id;
 }
 
-static bool shows_tree(const struct tree *tree, const struct place *place, bool may_be_own, bool is_source)
+int own_find(struct helper *h, int root_fd, const char *path, bool all)
 {
-	const struct place *base = &tree->line[0];
-	/* a directory above a part is in another mount */
-	bool may_be = may_be_own || (is_source && tree->is_part && place->mount_id != base->mount_id);
+	char name[NAME_MAX + 1];
+	cleanup_close int fd = path_open_trusted_parent(root_fd, path, name);
+	struct place at = PLACE_INIT;
+	struct mount_facts mount;
+	size_t n = strlen(path), end = n; /* bytes of @path: of @at, of the end */
+	int r = fd < 0 ? fd : place_look(fd, name, &at);
+	uint32_t next = h->n_own;
 
-	for (uint32_t i = 0; i < tree->n_line; i++)
-		if (place_is_same(&tree->line[i], place))
+	while (r >= 0 || r == -ENOTDIR) { /* a file is no mount */
+		if (at.is_mount_root) {
+			TRY_SYS(mount_facts(&h->mountinfo, &at, &mount));
+			if (mount.root[0] == '\0' || next == OWN_MAX)
+				return -ENAMETOOLONG;
+			TRY_SYS(str_format(h->own[next], OWN_SIZE, "%s%.*s", mount.root, (int)(end - n),
+					   path + n));
+			next += !str_starts_with(mount.type, "nfs"); /* which shows no paths */
+			if (n == 0 || !all)
+				return (int)(next - h->n_own);
+			end = n;
+		}
+		if (n == 0) /* "/" is no mount, as in a chroot */
+			return -EXDEV;
+		while (path[--n] != '/')
+			;
+		TRY_SYS(place_of_fd(fd, &at));
+		r = sys_openat(fd, "..", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		close_fdp(&fd);
+		fd = r;
+	}
+	return r;
+}
+
+bool own_is_shown(const struct helper *h, const char *at)
+{
+	for (uint32_t i = 0; i < h->n_own; i++)
+		if (at[0] == '\0' || path_is_within(at, h->own[i]) || path_is_within(h->own[i], at))
 			return true;
-	return tree->n_line > 0 && may_be && place->dev_major == base->dev_major &&
-	       place->dev_minor == base->dev_minor;
-}
-
-bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount,
-		       bool is_source)
-{
-	/* everything in them is the helper's and on their file systems */
-	bool may_be_own = place->uid == h->agent->helper_uid || mount->is_idmapped;
-
-	return shows_tree(&h->stage, place, may_be_own, is_source) ||
-	       shows_tree(&h->publish, place, may_be_own, is_source);
+	return false;
 }
 
 int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags)

@@ -70,12 +70,16 @@ int mount_open(int dir_fd, const char *name, struct place *ret);
 /** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
 
-/** Is @place one of the trees, a directory of ours in it, or an ancestor? A process that could write there
- * could put any object where names are looked up. An idmapped @mount hides whose it is: each on their file
- * systems counts. @is_source it will be cloned: if the mount of a tree is a part of its file system, each
- * place on that in another mount may be an ancestor, too. */
-bool place_shows_trees(const struct helper *h, const struct place *place, const struct mount_facts *mount,
-		       bool is_source);
+/** Finds where @path, a directory or a file below trusted ones, is in its file system, as the root of struct
+ * mount_facts; with @all also where the mount point of that is in the next one, and so on up to "/". Writes
+ * them behind those of h->own, and returns how many, or a negative errno. Leaves out those on NFS: the kernel
+ * does not show their paths. */
+int own_find(struct helper *h, int root_fd, const char *path, bool all);
+
+/** Is @at, found so or the root of a mount, one of h->own, above one or in one? True if it is empty. A
+ * process that could write there could put any object where names are looked up. The paths are the same
+ * under each mount, owner and id mapping. */
+bool own_is_shown(const struct helper *h, const char *at);
 
 /** umount2(@name, NOFOLLOW | @flags) with @dir_fd as working directory, so that nothing but one name is
  * resolved. */

@@ -58,6 +58,7 @@ struct view view_enter_host(struct helper *h)
 		enter(host_ns_fd);
 	}
 	view.root_fd = open_root();
+	h->mountinfo.fd = open_proc(view.proc_fd, "self/mountinfo");
 	return view;
 }
 
@@ -72,6 +73,7 @@ void view_settle(struct helper *h, const struct view *view)
 	start_need(container || view->is_at_home || view->home_ns_fd >= 0, START_NAMESPACE, 0, "");
 	start_need(container || procfs_is_initial(view->proc_fd), START_NOT_INITIAL, 0, "");
 	h->root_fd = open_root();
+	close_fdp(&h->mountinfo.fd);
 	h->mountinfo.fd = open_proc(view->proc_fd, "self/mountinfo");
 	close_fdp(&view->proc_fd);
 	close_fdp(&view->home_ns_fd);

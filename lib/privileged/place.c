@@ -80,6 +80,13 @@ bool place_is_same(const struct place *a, const struct place *b)
 	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && a->ino == b->ino;
 }
 
+static void set_root(struct mount_facts *facts, uint32_t dev_major, uint32_t dev_minor, const char *root)
+{
+	facts->root_is_whole = str_eq(root, "/");
+	(void)str_format(facts->root, sizeof(facts->root), "/%u:%u%s", dev_major, dev_minor,
+			 facts->root_is_whole ? "" : root);
+}
+
 /* @names: SYS_STATMOUNT_* of names, or 0. */
 static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *ret)
 {
@@ -92,14 +99,14 @@ static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *re
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
 				    .parent = st.mnt_parent_id,
-				    .is_idmapped = (st.mnt_attr & SYS_MOUNT_ATTR_IDMAP) != 0,
 				    .attributes = (st.mnt_attr & MOUNT_RESTRICTIONS) |
 						  (st.sb_flags & SYS_MOUNT_ATTR_RDONLY)};
 	if (names == 0)
 		return 0;
 	if (st.mnt_root >= sizeof(st.strings) || st.fs_type >= sizeof(st.strings))
 		return -EOPNOTSUPP;
-	ret->root_is_whole = (names & SYS_STATMOUNT_MNT_ROOT) != 0 && str_eq(st.strings + st.mnt_root, "/");
+	if ((names & SYS_STATMOUNT_MNT_ROOT) != 0)
+		set_root(ret, st.sb_dev_major, st.sb_dev_minor, st.strings + st.mnt_root);
 	(void)str_copy(ret->type, sizeof(ret->type), st.strings + st.fs_type);
 	return 0;
 }
@@ -141,10 +148,9 @@ static int find_facts(struct mountinfo *table, const struct place *place, uint64
 	*ret = (struct mount_facts){.peer_group = entry.peer_group,
 				    .master = entry.master,
 				    .parent = entry.parent,
-				    .is_idmapped = mount_option_is_set(entry.options, "idmapped"),
-				    .root_is_whole = str_eq(entry.root, "/"),
 				    .attributes = restrictions_of(&entry)};
 	(void)str_copy(ret->type, sizeof(ret->type), entry.type);
+	set_root(ret, entry.dev_major, entry.dev_minor, entry.root);
 	return 0;
 }
 

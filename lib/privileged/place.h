@@ -63,17 +63,18 @@ struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */
 	uint64_t parent;     /* the mount that it is mounted on, an id as in struct place */
-	bool is_idmapped;    /* it shows other owners than the file system has */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
 	uint64_t attributes; /* of MOUNT_RESTRICTIONS; read-only also if only the file system is */
 	char type[16];	     /* of the file system, empty for a longer name */
+	char root[1024]; /* its root: device of the file system and path in it, as /8:1 or /8:1/a/b; empty if
+			  * longer. Files of a btrfs show other devices. */
 };
 
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
 int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
-/** The same without names: root_is_whole and type may be unset. For names the kernel allocates 12 KiB and
- * formats a path. */
+/** The same without names: root_is_whole, root and type may be unset. For names the kernel allocates 12 KiB
+ * and formats a path. */
 int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
 /** Is the mount @place is the root of writable, but not its file system: an error stopped writes, or it was

@@ -287,6 +287,29 @@ TEST_FIXTURE(the_trees_are_never_published, start, stop)
 	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
 }
 
+/* A task writes there where the helper looks names up, or made them. */
+TEST_FIXTURE(a_folder_that_the_plugin_made_or_took_in_the_tree_is_never_published, start, stop)
+{
+	static const char *const sources[] = {PLUGIN_FOLDER "/made", PLUGIN_STAGED};
+
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(mkdir(TARGET, 0755));
+	MUST(mkdir(PLUGIN_FOLDER "/made", 0777));
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		MUST(mount("ok", TARGET, "tmpfs", 0, NULL));
+		expect_stage(&agent, stage_req(), i == 0 ? MH_OK : MH_ALREADY);
+		MUST(umount(TARGET));
+		MUST(chown(sources[i], 64104, 64104));
+		MUST(mount(sources[i], TARGET, NULL, MS_BIND, NULL));
+		expect_publish(&agent, publish_req(ALLOC), MH_CONFLICT);
+		assert_last_record("step=open reason=other-mount");
+		MUST(umount2(TARGET, MNT_DETACH));
+	}
+	MUST(chown(PLUGIN_STAGED, HELPER_UID, HELPER_UID));
+	MUST(rmdir(PLUGIN_FOLDER "/made"));
+	expect_unstage(&agent, unstage_plugins("vol-1"), MH_OK);
+}
+
 /* A user namespace in which @map maps users and groups; its process has ended. */
 static int make_user_namespace(const char *map)
 {

@@ -3,6 +3,7 @@
 #include "volume.h"
 
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -675,12 +676,22 @@ TEST_FIXTURE(a_host_path_that_shows_the_trees_is_never_staged, start, stop)
 	}
 }
 
-/* The trees are made anew in a folder that is bound from a file system. */
-static void begin_in_a_part(const char *folder)
+static void expect_host_path_shows_own(void)
+{
+	struct mount_entry entry;
+
+	expect_stage(&agent, stage_of("roots", hostvol("roots"), false), MH_CONFLICT);
+	assert_last_record("step=source reason=other-mount");
+	assert_false(find_mount(STAGED, &entry));
+}
+
+/* The trees are made anew in a folder that is bound from a file system, or in a subvolume of @device. */
+static void begin_in_a_part(const char *folder, const char *device)
 {
 	(void)agent_stop(&agent);
 	MUST(umount2(TEST_PREFIX "/trees", MNT_DETACH));
-	MUST(mount(folder, TEST_PREFIX "/trees", NULL, MS_BIND, NULL));
+	MUST(device ? mount(device, TEST_PREFIX "/trees", "btrfs", 0, "subvol=app")
+		    : mount(folder, TEST_PREFIX "/trees", NULL, MS_BIND, NULL));
 	MUST(mount(NULL, TEST_PREFIX "/trees", NULL, MS_PRIVATE, NULL)); /* no peer: it shows no stages */
 	MUST(mount(NULL, TEST_PREFIX "/trees", NULL, MS_SHARED, NULL));
 	MUST(mkdir(STAGE_BASE, 0700));
@@ -696,10 +707,87 @@ TEST_FIXTURE(a_host_path_above_the_part_with_the_trees_is_never_staged, start, s
 {
 	MUST(mount("disk", HOST "/data", "tmpfs", 0, "mode=0755,uid=0"));
 	MUST(mkdir(HOST "/data/app", 0755));
-	begin_in_a_part(HOST "/data/app");
-	expect_stage(&agent, stage_of("roots", hostvol("roots"), false), MH_CONFLICT);
-	assert_last_record("reason=other-mount");
+	MUST(mkdir(HOST "/data/apple", 0755));
+	begin_in_a_part(HOST "/data/app", NULL);
+	expect_host_path_shows_own();
+	MUST(mount(HOST "/data/apple", HOST "/data", NULL, MS_BIND, NULL)); /* beside it */
+	expect_stage(&agent, stage_of("roots", hostvol("roots"), false), MH_OK);
+	expect_publish(&agent, publish_of("roots", hostvol("roots"), false), MH_OK);
+	take_away(&agent);
 	MUST(umount(HOST "/data"));
+	MUST(umount(HOST "/data"));
+}
+
+/* The trees are file systems of their own. A task that is root in the folder of their mount points, bound
+ * from its volume, makes the folder that the next helper takes for a tree. */
+TEST_FIXTURE(a_host_path_above_the_mount_point_of_a_tree_is_never_staged, start, stop)
+{
+	MUST(mount("disk", HOST "/data", "tmpfs", 0, "mode=0755,uid=0"));
+	MUST(mkdir(HOST "/data/app", 0755));
+	begin_in_a_part(HOST "/data/app", NULL);
+	(void)agent_stop(&agent);
+	MUST(mount("stage", STAGE_BASE, "tmpfs", 0, "mode=0700,uid=64102,gid=64102"));
+	MUST(mount(NULL, STAGE_BASE, NULL, MS_SHARED, NULL));
+	MUST(mount("publish", PUBLISH_BASE, "tmpfs", 0, "mode=0711,uid=64102,gid=64102"));
+	MUST(mount(NULL, PUBLISH_BASE, NULL, MS_SHARED, NULL));
+	agent_up(&agent);
+	expect_host_path_shows_own();
+	(void)agent_stop(&agent);
+	MUST(umount(STAGE_BASE));
+	MUST(umount(PUBLISH_BASE));
+	MUST(umount(HOST "/data"));
+	agent_up(&agent);
+}
+
+/* Files of each subvolume of a btrfs show a device of their own. */
+TEST_FIXTURE(a_host_path_above_a_subvolume_with_the_trees_is_never_staged, start, stop)
+{
+	static const char *const names[] = {"app", "home"};
+	const char *image = IMAGES "/btrfs";
+	char node[32];
+	int fd;
+
+	RUN("/usr/bin/env", "python3", "-B", MAKE_BTRFS, image);
+	insert(image);
+	(void)str_format(node, sizeof(node), "/dev/loop%u", loop_minor);
+	if (mount(node, HOST "/data", "btrfs", 0, NULL) < 0 && errno == ENODEV) {
+		print_message("no btrfs in this kernel\n");
+		return;
+	}
+	fd = open(HOST "/data", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	MUST(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct btrfs_ioctl_vol_args subvolume = {.fd = 0};
+
+		(void)str_copy(subvolume.name, sizeof(subvolume.name), names[i]);
+		MUST(ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &subvolume));
+	}
+	(void)close(fd);
+	begin_in_a_part(NULL, node);
+	expect_host_path_shows_own();
+	MUST(mount(HOST "/data/app/stage", HOST "/data", NULL, MS_BIND, NULL));
+	MUST(chown(HOST "/data", 0, 0));
+	expect_host_path_shows_own(); /* the tree by another name, whoever owns it */
+	MUST(chown(HOST "/data", HELPER_UID, HELPER_UID));
+	MUST(umount(HOST "/data"));
+	MUST(umount(HOST "/data"));
+	MUST(mount(node, HOST "/data", "btrfs", 0, "subvol=home")); /* as the usual @ and @home */
+	expect_stage(&agent, stage_of("roots", hostvol("roots"), false), MH_OK);
+	expect_publish(&agent, publish_of("roots", hostvol("roots"), false), MH_OK);
+	take_away(&agent);
+	MUST(umount(HOST "/data"));
+}
+
+/* The log is a file of a tmpfs, the state one of a folder. A task that is root would write them. */
+TEST_FIXTURE(a_host_path_that_shows_the_log_or_the_state_is_never_staged, start, stop)
+{
+	static const char *const sources[] = {TEST_PREFIX "/lock", TEST_PREFIX "/log"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		MUST(mount(sources[i], HOST "/data", NULL, MS_BIND, NULL));
+		expect_host_path_shows_own();
+		MUST(umount(HOST "/data"));
+	}
 }
 
 TEST_FIXTURE(mounts_of_the_host_reach_a_shared_host_volume_alone, start, stop)

@@ -224,8 +224,13 @@ int model_openat(int dir_fd, const char *name, int flags)
 
 	assert_true(flags == (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) ||
 		    flags == (O_PATH | O_NOFOLLOW | O_CLOEXEC));
-	assert_is_component(name);
-	if (!str_eq(name, ".")) {
+	if (str_eq(name, "..")) {
+		while (at.mount != 0 && at.node == k.mounts[at.mount].root)
+			at = (struct position){.mount = k.mounts[at.mount].at_mount,
+					       .node = k.mounts[at.mount].at_node};
+		at = top((struct position){.mount = at.mount, .node = k.nodes[at.node].parent});
+	} else if (!str_eq(name, ".")) {
+		assert_is_component(name);
 		node = find_node(at.node, name);
 		if (node < 0)
 			return -ENOENT;

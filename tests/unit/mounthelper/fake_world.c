@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_model.h"
 #include "fixture.h"
+#include "trees.h"
 
 #include <sys/mount.h>
 
@@ -103,24 +104,20 @@ void fake_kernel_reset(void)
 	k.cwd = k.base[0];
 }
 
-static struct tree tree_at(int base, int fd)
+static struct tree tree_at(struct helper *h, const char *path, int fd)
 {
-	const struct node *node = &k.nodes[k.base[base].node];
+	int n = own_find(h, h->root_fd, path, true);
 
+	assert_int_equal(n, 1);
+	h->n_own += (uint32_t)n;
 	return (struct tree){.fd = fd,
-			     .n_line = 1,
-			     .listed_id = k.mounts[0].id,
-			     .line = {{.mount_id = k.mounts[0].id + (has_unique_ids() ? UNIQUE_ID : 0),
-				       .ino = node->ino,
-				       .dev_major = k.systems[node->fs].dev_major,
-				       .dev_minor = k.systems[node->fs].dev_minor}}};
+			     .mount_id = k.mounts[0].id + (has_unique_ids() ? UNIQUE_ID : 0),
+			     .listed_id = k.mounts[0].id};
 }
 
 void fake_kernel_open(struct helper *h)
 {
 	h->root_fd = FAKE_ROOT_FD;
-	h->stage = tree_at(1, FAKE_STAGE_FD);
-	h->publish = tree_at(2, FAKE_PUBLISH_FD);
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;
@@ -128,6 +125,9 @@ void fake_kernel_open(struct helper *h)
 	h->state_fd = FAKE_STATE_FD;
 	h->audit_fd = FAKE_AUDIT_FD;
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
+	h->n_own = 0;
+	h->stage = tree_at(h, "/srv/stage", FAKE_STAGE_FD);
+	h->publish = tree_at(h, "/srv/publish", FAKE_PUBLISH_FD);
 	h->trail.fd = FAKE_LOG_FD;
 	h->trail.read_fd = FAKE_LOG_READ_FD;
 	h->trail.lock_fd = FAKE_STATE_FD;

@@ -969,7 +969,7 @@ static void ask_for_facts(void)
 	assert_false(p.root_is_whole);
 	assert_int_equal(mount_has_submounts(&helper.mountinfo, &part), 0);
 	assert_true(p.peer_group == 0 && p.master == 0);
-	assert_true(w.parent == helper.stage.line[0].mount_id && p.parent == w.parent);
+	assert_true(w.parent == helper.stage.mount_id && p.parent == w.parent);
 	part.mount_id += 1000;
 	assert_int_equal(mount_facts(&helper.mountinfo, &part, &p), -ENOENT);
 }

@@ -2,6 +2,7 @@
 /* STAGE of every class of volume before the model of the kernel: what each finds, refuses, mounts and knows
  * again. */
 #include "fake_model.h"
+#include "trees.h"
 #include "workbench.h"
 
 #include "base/sys.h"
@@ -224,21 +225,9 @@ TEST_FIXTURE(files_hidden_by_a_mount_below_a_host_volume_stay_hidden, begin_test
 	begin();
 	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/");
 	mine[HOSTVOL].owner_uid = 0;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_KERNEL); /* it contains the trees, so no policy has it */
+	fake_mount_other("/mnt");
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT); /* everything is below it */
-}
-
-TEST_FIXTURE(a_host_path_that_may_show_the_trees_is_a_conflict, begin_test, teardown)
-{
-	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* another's, on their file system */
-	begin();
-	fake_make_directory("/data/a/vol", FIXTURE_HELPER_UID, 0755);
-	mine[HOSTVOL].owner_uid = FIXTURE_HELPER_UID;
-	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT);
-	ASSERT_RECORDED("step=source reason=other-mount");
-	fake_mount_other("/data/a/vol");
-	fake_set_flags("/data/a/vol", SYS_MOUNT_ATTR_IDMAP);
-	mine[HOSTVOL].owner_uid = MAPPED_UID;
-	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 }
 
 static struct mh_publish publish_host_volume(void)
@@ -251,19 +240,100 @@ static struct mh_publish publish_host_volume(void)
 	return p;
 }
 
-TEST_FIXTURE(a_host_path_above_the_part_with_the_trees_is_a_conflict, begin_test, teardown)
+/* The host volume is a bound directory. */
+static struct mh_reply stage_part(int node)
 {
-	helper.stage.is_part = true;
-	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* of the trees' own mount, so not above it */
+	int a = find_node(find_node(k.systems[0].root, "data"), "a");
+	struct mh_reply reply;
+
+	attach_at(new_mount(k.nodes[node].fs, node, PLAIN_ATTR),
+		  (struct position){.node = find_node(a, "vol")});
+	mine[HOSTVOL].owner_uid = k.nodes[node].uid;
+	reply = stage_of(HOSTVOL);
+	fake_unmount("/data/a/vol");
+	return reply;
+}
+
+static void stage_parts(void)
+{
+	int srv, base;
+
+	begin();
+	srv = find_node(k.systems[0].root, "srv");
+	base = find_node(srv, "stage");
+	for (int i = 0; i < 4; i++) {
+		const int nodes[] = {k.systems[0].root, srv, base,
+				     find_node(base, "made") >= 0
+					     ? find_node(base, "made")
+					     : new_node(base, 0, "made", OWNER, S_IFDIR | 0755)};
+
+		ASSERT_REPLY(stage_part(nodes[i]), MH_CONFLICT); /* above, the tree itself, in it */
+		ASSERT_RECORDED("step=source reason=other-mount");
+	}
+	/* the helper's uid does not matter */
+	ASSERT_REPLY(stage_part(new_node(srv, 0, "stage2", FIXTURE_HELPER_UID, S_IFDIR | 0755)), MH_OK);
+	/* nor where the mounts are: a host volume beside the trees */
+	begin();
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_ALREADY);
 	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
-	for (int i = 0; i < 2; i++) {
-		begin();
-		helper.stage.is_part = i == 0;
-		fake_mount_part("/data/a/vol", "/", "disk");
-		mine[HOSTVOL].owner_uid = 0;
-		ASSERT_REPLY(stage_of(HOSTVOL), i == 0 ? MH_CONFLICT : MH_OK);
+}
+
+TEST_FIXTURE(a_host_path_that_shows_the_trees_by_another_name_is_a_conflict, begin_test, teardown)
+{
+	for (int old = 0; old < 2; old++) {
+		fake_kernel_before_6_8(old != 0);
+		stage_parts();
 	}
+	fake_kernel_before_6_8(false);
+}
+
+/* A tree of the helper's is mounted in a folder that is bound from a disk. */
+TEST_FIXTURE(a_host_path_above_the_mount_point_of_a_tree_is_a_conflict, begin_test, teardown)
+{
+	int disk = new_system("ext4", "disk", 8, 1);
+	int root = k.systems[disk].root, app = new_node(root, disk, "app", 0, S_IFDIR | 0755);
+	int tree = new_node(app, disk, "tree", 0, S_IFDIR | 0755);
+	uint32_t n = helper.n_own;
+
+	fake_make_directory("/bound", 0, 0755);
+	attach_at(new_mount(disk, app, PLAIN_ATTR),
+		  (struct position){.node = find_node(k.systems[0].root, "bound")});
+	attach_at(new_mount(new_system("tmpfs", "tree", 0, 50), k.systems[disk + 1].root, PLAIN_ATTR),
+		  (struct position){
+			  .mount = mount_at((struct position){.node = find_node(k.systems[0].root, "bound")}),
+			  .node = tree});
+	assert_int_equal(own_find(&helper, helper.root_fd, "/bound/tree", false), 1);
+	assert_int_equal(own_find(&helper, helper.root_fd, "/bound/tree", true), 3);
+	assert_string_equal(helper.own[n], "/0:50");
+	assert_string_equal(helper.own[n + 1], "/8:1/app/tree");
+	assert_string_equal(helper.own[n + 2], "/0:30/bound");
+	helper.n_own += 3;
+	ASSERT_REPLY(stage_part(root), MH_CONFLICT);
+	ASSERT_REPLY(stage_part(app), MH_CONFLICT);
+	ASSERT_REPLY(stage_part(new_node(root, disk, "ap", 0, S_IFDIR | 0755)), MH_OK);
+}
+
+TEST_FIXTURE(a_host_path_of_unknown_whereabouts_is_refused, begin_test, teardown)
+{
+	int disk, errno_of_stage = 0;
+
+	assert_true(own_is_shown(&helper, "")); /* a mount of which the kernel shows no root */
+	assert_int_equal(own_find(&helper, FAKE_DEV_FD, "/disk", true), -EXDEV); /* "/" is no mount */
+	helper.n_own = OWN_MAX;
+	assert_int_equal(own_find(&helper, helper.root_fd, "/data", true), -ENAMETOOLONG);
+	/* nor of the mount that it is in */
+	for (int call = 1; call < 100 && errno_of_stage != ENAMETOOLONG; call++) {
+		begin();
+		fake_fault(FAKE_FAIL, call, EOVERFLOW);
+		errno_of_stage = stage_of(HOSTVOL).sys_errno;
+		assert_true(fake_fault_fired());
+	}
+	/* but NFS, whose paths the kernel never shows: a root on it does not matter */
+	begin();
+	disk = new_system("nfs4", "disk", 0, 51);
+	(void)str_copy(helper.own[helper.n_own++], OWN_SIZE, "/0:51");
+	ASSERT_REPLY(stage_part(k.systems[disk].root), MH_OK);
 }
 
 TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, teardown)
