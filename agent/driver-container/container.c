@@ -28,6 +28,7 @@
 #define LABEL_PLUGIN "dev.holdfast.csi_plugin"
 #define LABEL_SOCKET "dev.holdfast.csi_socket"
 #define LABEL_HEALTH "dev.holdfast.health"
+#define LABEL_LIBPOD "dev.holdfast.libpod"
 #define LABEL_UPDATE "io.containers.autoupdate" /* of podman */
 
 #define UMASK_INSIDE "/.holdfast-csi-umask"
@@ -424,6 +425,8 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 		set_text(labels, LABEL_NAMESPACE, task->namespace_) | set_no_check(body) |
 		json_object_set_new(body, "HostConfig", host_of(settings, spec));
 
+	if (order->is_podman) /* made by podman_spec_of(): no image knows the order */
+		r |= set_text(labels, LABEL_LIBPOD, order->nonce);
 	if (task->health)
 		r |= set_check(labels, task);
 	if (task->csi_plugin)

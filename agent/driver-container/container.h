@@ -42,6 +42,7 @@ bool container_image_is_named(const json_t *described, const char *image);
 struct container_order {
 	const char *nonce;   /* in hex */
 	const char *boot_id; /* in which it is good */
+	bool is_podman;	     /* the engine */
 };
 
 /** Body of POST /containers/create. Owned by the caller; NULL when memory is short or a text is no UTF-8.

@@ -59,15 +59,6 @@ bool runc_is_fixed(const char *text)
 	return n[1] >= 4;
 }
 
-bool podman_is_fixed(const char *text)
-{
-	uint64_t n[3] = {0};
-
-	if (!read_numbers(text, n))
-		return false;
-	return n[0] > 5 || (n[0] == 5 && (n[1] > 7 || (n[1] == 7 && n[2] >= 1)));
-}
-
 enum status engine_check_runc(const struct driver *driver, struct error *err)
 {
 	if (driver->old_runc[0] == '\0' || str_eq(driver->settings->old_runc, "accept"))

@@ -16,10 +16,6 @@ bool engine_version_is_known(const struct driver *driver);
  * @text "1.1.5+ds1", or lines with "runc version 1.1.5"; false: also if it cannot be read */
 bool runc_is_fixed(const char *text);
 
-/** Whether podman of this version makes no folder behind a link of the image (GHSA-q6r4-3wmg-fwcq).
- * @text "5.7.1"; false: also if it cannot be read */
-bool podman_is_fixed(const char *text);
-
 /** STATUS_FAILED_PRECONDITION if the engine starts containers by a runc that is not fixed, and root's file
  * does not accept it. */
 enum status engine_check_runc(const struct driver *driver, struct error *err);

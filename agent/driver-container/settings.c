@@ -122,7 +122,6 @@ static const struct conf_field top_fields[] = {
 	LIST("networks", networks),
 	{MEMBER("privileged", CONF_BOOL, privileged)},
 	{MEMBER("pull", CONF_BOOL, pull)},
-	{MEMBER("old_podman", CONF_STRING, old_podman)},
 	{MEMBER("old_runc", CONF_STRING, old_runc)},
 	{MEMBER("nofile", CONF_U32, nofile)},
 	{MEMBER("nproc", CONF_U32, nproc)},
@@ -145,7 +144,6 @@ static void set_defaults(struct settings *s)
 		.pull_timeout_us = 600 * USEC_PER_SEC,
 		.max_stop_timeout_us = 3600 * USEC_PER_SEC,
 		.networks = {"none", "isolated"},
-		.old_podman = "refuse",
 		.old_runc = "refuse",
 		.infra_command = {"/bin/sleep", "2147483647"},
 	};
@@ -186,7 +184,6 @@ static enum status check_lists(const struct settings *s, const struct conf *conf
 	if (s->metrics[0] != '\0' && !scrape_address_is_valid(s->metrics))
 		return conf_error(conf, conf_root(conf), "metrics", err,
 				  "metrics: '%s' is neither HOST:PORT nor the path of a socket", s->metrics);
-	TRY(check_answer(conf, "old_podman", s->old_podman, err));
 	TRY(check_answer(conf, "old_runc", s->old_runc, err));
 	for (size_t i = 0; i < ARRAY_SIZE(s->networks) && s->networks[i][0] != '\0'; i++)
 		if (!str_eq(s->networks[i], "host") && !str_eq(s->networks[i], "none") &&

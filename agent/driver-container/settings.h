@@ -58,11 +58,10 @@ struct settings {
 	char host_paths[SETTINGS_LIST_MAX][SETTINGS_TEXT_SIZE];
 	char networks[4][SETTINGS_CAPABILITY_SIZE];
 	bool privileged;
-	char old_podman[8]; /* "accept": one that is not fixed may restart tasks; "refuse" */
-	char old_runc[8];   /* "accept": one that is not fixed may start tasks; "refuse" */
-	bool pull;	    /* images that the engine does not have */
-	uint32_t nofile; /* most open files of a process, and most processes of its account; 0: the engine's
-			    own limit */
+	char old_runc[8]; /* "accept": one that is not fixed may start tasks; "refuse" */
+	bool pull;	  /* images that the engine does not have */
+	uint32_t nofile;  /* most open files of a process, and most processes of its account; 0: the engine's
+			     own limit */
 	uint32_t nproc;
 	uint64_t max_memory; /* of a task, also of one that asks for more or for no limit; 0: no limit */
 	uint32_t max_pids;   /* likewise */

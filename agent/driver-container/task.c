@@ -9,11 +9,11 @@
 #include "order_admit.h"
 #include "pending.h"
 #include "plugin_folder.h"
+#include "podman_spec.h"
 #include "policy.h"
 #include "process.h"
 #include "publish.h"
 #include "readback_process.h"
-#include "work_dir.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -36,6 +36,8 @@
 
 /* The host's: in the mount namespace of a unit all is shared, or nothing. */
 #define MOUNTINFO_PATH "/proc/1/mountinfo"
+
+#define GO_MODE_DIR (1LL << 31) /* os.ModeDir; a link to a folder does not have it */
 
 enum {
 	WAIT_S = 600,
@@ -92,8 +94,6 @@ struct op {
 	int64_t started_ms;
 	bool is_restart;
 	int64_t before_ms; /* of a restart: when the container was started before */
-	char work_dir[WORK_DIR_SIZE];
-	size_t work_dir_at; /* how much of it was looked at */
 
 	/* of the removal of the container; @err NULL: the kernel shows no process of it, and the engine no
 	 * container */
@@ -705,10 +705,25 @@ static void withdraw(struct op *op, const char *reason, struct error *err)
 	remove_container(op, on_withdrawn);
 }
 
+static bool is_podman(const struct op *op)
+{
+	return str_starts_with(op->driver->engine_name, "Podman");
+}
+
+/* podman reports in one way what an image lacks, and makes no working folder. */
 static void on_started(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
+	struct error own;
 
+	if (status == STATUS_FAILED_PRECONDITION && is_podman(op) && op->taken.order.kind == ORDER_START) {
+		(void)error_set(&own, status, 0,
+				"cannot start task '%s' of allocation %s: %s. Next: see that its image has "
+				"its program and its working folder, which is not made, or name others by "
+				"command and work_dir",
+				op->task, op->alloc, err->msg);
+		err = &own;
+	}
 	if (status != STATUS_OK) {
 		op_fail(op, err);
 		return;
@@ -759,12 +774,9 @@ static void on_created(enum status status, const struct error *err, const json_t
 	task_op_look(op); /* what it has made is compared before it starts */
 }
 
-#define ORDER_OF(op) ((struct container_order){.nonce = (op)->nonce, .boot_id = (op)->driver->boot_text})
-
-static bool is_podman(const struct op *op)
-{
-	return str_starts_with(op->driver->engine_name, "Podman");
-}
+#define ORDER_OF(op)               \
+	((struct container_order){ \
+		.nonce = (op)->nonce, .boot_id = (op)->driver->boot_text, .is_podman = is_podman(op)})
 
 /* Makes the request to the engine and looks up the mount at each source. @image NULL: it was made already.
  * False: the call has ended. */
@@ -793,9 +805,21 @@ static bool prepare(struct op *op, const json_t *image)
 
 static void ask_create(struct op *op, const json_t *image)
 {
-	if (prepare(op, image))
-		ask(op, SHORT("POST", .body = json_incref(readback_asked(op->readback))), on_created,
-		    "/containers/create?name=%s", op->name);
+	const json_t *folder = json_object_get(json_object_get(image, "Config"), "WorkingDir");
+	json_t *body;
+
+	if (!prepare(op, image))
+		return;
+	body = is_podman(op)
+		       ? podman_spec_of(readback_asked(op->readback), op->name, json_string_value(folder))
+		       : json_incref(readback_asked(op->readback));
+	if (body)
+		ask(op, SHORT("POST", .body = body), on_created, "%s/containers/create?name=%s",
+		    is_podman(op) ? "/libpod" : "", op->name);
+	else
+		op_refuse(op, STATUS_INTERNAL,
+			  "cannot write the request for task '%s' of allocation %s as podman takes it",
+			  op->task, op->alloc);
 }
 
 /* --- restarts, counted by the nonce of the order --- */
@@ -961,8 +985,10 @@ static void refuse_restart(struct op *op)
 	else
 		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				"task '%s' of allocation %s is not restarted: its container is not as "
-				"ordered now: %s is '%s', not '%s'",
-				op->task, op->alloc, fault->field, fault->found, fault->ordered);
+				"ordered now%s: %s is '%s', not '%s'",
+				op->task, op->alloc,
+				str_eq(fault->field, "labels") ? ", as an earlier driver made it" : "",
+				fault->field, fault->found, fault->ordered);
 	withdraw(op, setting ? setting : "differs", &err);
 }
 
@@ -997,90 +1023,26 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	return false;
 }
 
-static void refuse_image(struct op *op, const char *reason, const char *why)
-{
-	struct error err;
-
-	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "cannot start task '%s' of allocation %s: %s",
-			op->task, op->alloc, why);
-	withdraw(op, reason, &err);
-}
-
-static void refuse_work_dir(struct op *op)
-{
-	refuse_image(
-		op, "work_dir",
-		"podman would make or give away its working folder, because that does not exist, has a "
-		"name with other characters than work_dir may have, or a link leads to it. Next: make it a "
-		"folder of the image, or name another one by work_dir");
-}
-
-static void on_folder(enum status status, const struct error *err, const json_t *json, void *userdata);
-
-static void ask_folder(struct op *op)
-{
-	char query[WORK_DIR_QUERY_SIZE];
-
-	static_assert(ENGINE_PATH_SIZE >= WORK_DIR_QUERY_SIZE + CONTAINER_ID_SIZE + 64, "it has room");
-	if (work_dir_next(op->work_dir, &op->work_dir_at, query))
-		ask(op, SHORT("HEAD"), on_folder, "/containers/%s/archive?path=%s", op->container_id, query);
-	else
-		ask_start(op);
-}
-
-static void on_folder(enum status status, const struct error *err, const json_t *json, void *userdata)
-{
-	struct op *op = userdata;
-
-	if (status == STATUS_OK && work_dir_is_folder(json))
-		ask_folder(op);
-	else if (status == STATUS_OK || status == STATUS_NOT_FOUND)
-		refuse_work_dir(op);
-	else
-		op_fail(op, err);
-}
-
 /* crun before its fix of GHSA-7vwr-4279-7gq5, and runc of CVE-2026-41579, make devices behind a link there.
  */
 static void on_dev(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
+	struct error own;
 
-	op->work_dir_at = 0;
-	if (status == STATUS_NOT_FOUND || (status == STATUS_OK && work_dir_is_folder(json)))
-		ask_folder(op);
-	else if (status == STATUS_OK)
-		refuse_image(op, "dev",
-			     "its image has a link or a file at /dev, behind which the runtime would make "
-			     "devices on the host. Next: make it a folder of the image");
-	else
+	if (status == STATUS_NOT_FOUND ||
+	    (status == STATUS_OK && (json_integer_value(json_object_get(json, "mode")) & GO_MODE_DIR) != 0)) {
+		ask_start(op);
+	} else if (status != STATUS_OK) {
 		op_fail(op, err);
-}
-
-/* A task that has ended may have left a descriptor of a folder of its own to another one, which changes the
- * way between the look and the start, unless its root is read-only. */
-static bool may_change(const struct op *op)
-{
-	const json_t *host = json_object_get(readback_asked(op->readback), "HostConfig");
-	bool has_run = op->is_restart || op->taken.use == NONCE_DONE;
-
-	return has_run && op->work_dir[0] != '\0' && !json_is_true(json_object_get(host, "ReadonlyRootfs")) &&
-	       !podman_is_fixed(op->driver->engine_version) &&
-	       !str_eq(op->driver->settings->old_podman, "accept");
-}
-
-static void look_at_folders(struct op *op, const json_t *inspected)
-{
-	if (!work_dir_read(inspected, op->work_dir))
-		refuse_work_dir(op);
-	else if (may_change(op))
-		refuse_image(
-			op, "old_podman",
-			"podman before 5.7.1 restarts no task with a working folder but /, because another "
-			"task could have it make folders on the host (GHSA-q6r4-3wmg-fwcq). Next: see "
-			"old_podman in holdfast-driver-container.hcl(5)");
-	else
-		ask(op, SHORT("HEAD"), on_dev, "/containers/%s/archive?path=%%2Fdev", op->container_id);
+	} else {
+		(void)error_set(&own, STATUS_FAILED_PRECONDITION, 0,
+				"cannot start task '%s' of allocation %s: its image has a link or a file at "
+				"/dev, behind which the runtime would make devices on the host. Next: make "
+				"it a folder of the image",
+				op->task, op->alloc);
+		withdraw(op, "dev", &own);
+	}
 }
 
 static void on_own_look(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -1093,7 +1055,7 @@ static void on_own_look(enum status status, const struct error *err, const json_
 		 !readback_options(op->readback, json, &op->fault))
 		refuse_made(op);
 	else
-		look_at_folders(op, json);
+		ask(op, SHORT("HEAD"), on_dev, "/containers/%s/archive?path=%%2Fdev", op->container_id);
 }
 
 /* Only podman's own API shows the annotations and the flags of mounts that podman has read. */
@@ -1835,7 +1797,7 @@ void task_signal(struct rpc_call *call, const ProtobufCMessage *request, void *u
 	struct error err;
 	struct op *op;
 
-	if (!signal_is_known(wish->signal) || wish->task[0] == '\0') {
+	if (signal_number(wish->signal) == 0 || wish->task[0] == '\0') {
 		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
 				"'%.32s' of '%.64s' is no signal of a task, as in SIGHUP", wish->signal,
 				wish->task);

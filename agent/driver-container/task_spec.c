@@ -7,6 +7,7 @@
 #include "model/restart.h"
 #include "model/task_text.h"
 
+#include <signal.h>
 #include <string.h>
 
 enum {
@@ -101,16 +102,20 @@ static enum status read_value(const value_t *value, struct task_spec *ret, struc
 	return wrong(err, "config", value->key, "is no field of driver container");
 }
 
-bool signal_is_known(const char *name)
+int signal_number(const char *name)
 {
-	static const char *const names[] = {"SIGHUP",  "SIGINT",   "SIGQUIT", "SIGKILL",
-					    "SIGUSR1", "SIGUSR2",  "SIGTERM", "SIGCONT",
-					    "SIGSTOP", "SIGWINCH", "SIGALRM", "SIGABRT"};
+	static const struct {
+		const char *name;
+		int number;
+	} signals[] = {{"SIGHUP", SIGHUP},     {"SIGINT", SIGINT},   {"SIGQUIT", SIGQUIT},
+		       {"SIGKILL", SIGKILL},   {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2},
+		       {"SIGTERM", SIGTERM},   {"SIGCONT", SIGCONT}, {"SIGSTOP", SIGSTOP},
+		       {"SIGWINCH", SIGWINCH}, {"SIGALRM", SIGALRM}, {"SIGABRT", SIGABRT}};
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (str_eq(names[i], name))
-			return true;
-	return false;
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (str_eq(signals[i].name, name))
+			return signals[i].number;
+	return 0;
 }
 
 static enum status check_mounts(const task_t *task, struct error *err)
@@ -164,7 +169,7 @@ static enum status check_run(const task_t *task, struct error *err)
 {
 	const Holdfast__Driver__V1__Resources *r = task->resources;
 
-	if (task->stop_signal[0] != '\0' && !signal_is_known(task->stop_signal))
+	if (task->stop_signal[0] != '\0' && signal_number(task->stop_signal) == 0)
 		return wrong(err, "stop_signal", task->stop_signal, "is none, as in SIGTERM");
 	if (task->stop_timeout_ms > STOP_MAX_MS)
 		return wrong(err, "stop_timeout", "", "is more than an hour");

@@ -31,5 +31,5 @@ enum status task_spec_read(const Holdfast__Driver__V1__TaskConfig *task, struct 
 /** The fields of a task's config; @ret_n how many. */
 Holdfast__Driver__V1__ConfigField *const *task_spec_schema(size_t *ret_n);
 
-/** Is it a signal's name, as in SIGHUP? */
-bool signal_is_known(const char *name);
+/** The number of a signal's name, as in SIGHUP; 0: no task gets it. */
+int signal_number(const char *name);

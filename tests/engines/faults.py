@@ -30,11 +30,11 @@ NET, TASK, ID = "holdfast-net-[0-9a-f-]{36}", "holdfast-[0-9a-f-]{36}-main", "[0
 REQUESTS = {
     "start": [
         ("look for the network", rf"GET /containers/{NET}/json", 1),
-        ("create the network", rf"POST /containers/create\?name={NET}", 1),
+        ("create the network", rf"POST (/libpod)?/containers/create\?name={NET}", 1),
         ("start the network", rf"POST /containers/{NET}/start", 1),
         ("look for the task", rf"GET /containers/{TASK}/json", 1),
         ("look for the image", r"GET /images/.*/json", 1),
-        ("create the task", rf"POST /containers/create\?name={TASK}", 1),
+        ("create the task", rf"POST (/libpod)?/containers/create\?name={TASK}", 1),
         ("start the task", rf"POST /containers/{TASK}/start", 1),
         ("see the task", rf"GET /containers/{TASK}/json", 2),
     ],

@@ -2,6 +2,7 @@
 """An engine that lies: a proxy between the driver and a real engine changes one field of what is asked for, and, where a row
 says so, makes the engine's description look as it was asked. Each is found, removed, refused and on record."""
 
+import copy
 import http.server
 import json
 import re
@@ -73,6 +74,42 @@ def limits():
         ("PidsLimit", 200, "pids"), ("OomKillDisable", True, "oom_kill"))]  # fmt: skip
 
 
+def to_docker(spec):
+    """What rows change of podman's request, as they know it."""
+    limits = spec.get("resource_limits", {})
+    body = {"User": spec.get("user", ""), "Labels": spec["labels"], "Env": [f"{k}={v}" for k, v in spec.get("env", {}).items()],
+            "WorkingDir": spec["work_dir"], "Healthcheck": spec["healthconfig"]}  # fmt: skip
+    body["HostConfig"] = host = {"SecurityOpt": ["no-new-privileges"], "Privileged": spec["privileged"], "NetworkMode": spec["netns"]["nsmode"]}
+    host["RestartPolicy"] = {"Name": spec["restart_policy"]}
+    host["Mounts"] = [{"Type": m["type"], "Source": m["source"], "Target": m["destination"], "ReadOnly": "ro" in m["options"],
+                       "BindOptions": {"Propagation": m["options"][2]}} for m in spec["mounts"]]  # fmt: skip
+    host |= {"Memory": limits.get("memory", {}).get("limit"), "MemorySwap": limits.get("memory", {}).get("swap"),
+             "CpuShares": limits.get("cpu", {}).get("shares"), "PidsLimit": limits.get("pids", {}).get("limit"),
+             "NanoCpus": limits.get("cpu", {}).get("quota", 0) * 10000}  # fmt: skip
+    return body
+
+
+def to_podman(spec, body):
+    """Writes what was changed in @body into podman's request."""
+    host, options = body["HostConfig"], [o.partition("=") for o in body["HostConfig"]["SecurityOpt"]]
+    named = {name: value for name, _, value in options}
+    spec |= {"user": body["User"], "labels": body["Labels"], "work_dir": body["WorkingDir"], "healthconfig": body.get("Healthcheck"),
+             "no_new_privileges": "no-new-privileges" in named, "privileged": host["Privileged"], "netns": {"nsmode": host["NetworkMode"]},
+             "restart_policy": host["RestartPolicy"]["Name"], "groups": host.get("GroupAdd", []), "cap_add": host.get("CapAdd", spec.get("cap_add"))}  # fmt: skip
+    if "seccomp" in named:
+        spec |= {"seccomp_profile_path": named["seccomp"], "annotations": {"io.podman.annotations.seccomp": named["seccomp"]}}
+    if "unmask" in named:
+        spec["unmask"] = [named["unmask"]]
+    if "IpcMode" in host:
+        spec["ipcns"] = {"nsmode": host["IpcMode"]}
+    spec["mounts"] = [{"type": m["Type"], "source": m["Source"], "destination": m["Target"],
+                       "options": ["bind", "ro" if m["ReadOnly"] else "rw", m["BindOptions"]["Propagation"]]} for m in host["Mounts"]]  # fmt: skip
+    memory = {"limit": host["Memory"], "swap": host["MemorySwap"], "disableOOMKiller": host.get("OomKillDisable")}
+    cpu = {"shares": host["CpuShares"]} | ({"quota": host["NanoCpus"] // 10000, "period": 100000} if host["NanoCpus"] else {})
+    limits = {"memory": memory, "cpu": cpu} | ({"pids": {"limit": host["PidsLimit"]}} if host["PidsLimit"] else {})
+    return spec | {"resource_limits": {part: {k: v for k, v in values.items() if v is not None} for part, values in limits.items()}}
+
+
 class Proxy(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
@@ -94,13 +131,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def forward(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode() or None
         path = self.path.removeprefix("/v1.40")
-        if path.startswith("/containers/create") and self.server.change:
-            wanted = json.loads(body)
-            self.server.asked = json.loads(body)
+        is_own, is_create = path.startswith("/libpod"), "/containers/create" in path
+        if is_create and self.server.change:
+            wanted = to_docker(json.loads(body)) if is_own else json.loads(body)
+            self.server.asked = copy.deepcopy(wanted)
             self.server.change(wanted)
-            body = json.dumps(wanted)
+            body = json.dumps(to_podman(json.loads(body), wanted) if is_own else wanted)
         status, said = self.server.world.ask_engine(self.command, path, body)
-        if path.startswith("/containers/create") and self.server.meanwhile:
+        if is_create and self.server.meanwhile:
             self.server.meanwhile()
         if re.fullmatch(r"/containers/holdfast-[^/]+/json", path) and status == 200 and self.server.is_hidden and self.server.asked:
             said = self.as_asked(json.loads(said))

@@ -261,7 +261,7 @@ class World:
         """Images with a link, three with a working folder behind it, one with its devices; returns the host's folder that it leads to."""
         behind, image = self.work / "behind", self.work / "linked"
         behind.mkdir(mode=0o700)
-        (image / "w/of-image").mkdir(parents=True)
+        (image / "w/of-image/in").mkdir(parents=True)
         shutil.copytree(self.work / "image/bin", image / "bin", symlinks=True)
         for name in ("way", "[w]", "dev"):
             (image / name).symlink_to(behind)

@@ -5,6 +5,7 @@
  * input, is compared with it. */
 
 #include "container.h"
+#include "podman_spec.h"
 #include "readback.h"
 #include "task_spec.h"
 
@@ -102,7 +103,7 @@ static void compare(json_t *body, const uint8_t *data, size_t size)
 static void judge(const Holdfast__Driver__V1__TaskConfig *task, const uint8_t *rest, size_t n_rest)
 {
 	struct task_spec spec;
-	json_t *body;
+	json_t *body, *request;
 
 	if (task_spec_read(task, &spec, NULL) != STATUS_OK)
 		return;
@@ -111,6 +112,9 @@ static void judge(const Holdfast__Driver__V1__TaskConfig *task, const uint8_t *r
 		return;
 	check_request(body, task);
 	compare(body, rest, n_rest);
+	request = podman_spec_of(body, "web", NULL);
+	assert(request); /* it knows each member */
+	json_decref(request);
 	json_decref(body);
 }
 

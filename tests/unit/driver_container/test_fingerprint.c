@@ -239,17 +239,6 @@ TEST(an_engine_whose_runc_is_not_fixed_is_unhealthy)
 	}
 }
 
-TEST(a_podman_that_follows_no_link_is_known_by_its_version)
-{
-	static const char *const fixed[] = {"5.7.1", "5.7.10", "5.8.0-rc1", "6.0.0"};
-	static const char *const old[] = {"5.7.0", "5.6.9", "4.9.9", "4.3.1+ds1", "", "five", "5.7"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
-		assert_true(podman_is_fixed(fixed[i]));
-	for (size_t i = 0; i < ARRAY_SIZE(old); i++)
-		assert_false(podman_is_fixed(old[i]));
-}
-
 TEST(an_engine_whose_old_runc_root_accepts_is_healthy)
 {
 	static const struct settings refuses = {.old_runc = "refuse"}, accepts = {.old_runc = "accept"};

@@ -56,7 +56,6 @@ TEST(wrong_settings_are_named_with_their_line)
 		{USERS "networks = [\"bridge\"]\n", "networks"},
 		{USERS "old_runc = \"allow\"\n", "neither refuse nor accept"},
 		{USERS "old_runc = \"\"\n", "old_runc"},
-		{USERS "old_podman = \"allow\"\n", "old_podman: 'allow' is neither refuse nor accept"},
 		{USERS "capabilities = [\"NET_ADMIN\"]\n", "CAP_NET_BIND_SERVICE"},
 		{USERS "infra {\n}\n", "image"},
 		{USERS "images = [\"localhost/a\", \"alpine*\"]\n", "alpine.example.net"},
@@ -82,7 +81,6 @@ TEST(wrong_settings_are_named_with_their_line)
 
 TEST(an_old_runc_is_accepted_only_by_roots_file)
 {
-	assert_string_equal(read_settings("").old_podman, "refuse");
 	assert_string_equal(read_settings("").old_runc, "refuse");
 	assert_string_equal(read_settings("old_runc = \"refuse\"\n").old_runc, "refuse");
 	assert_string_equal(read_settings("old_runc = \"accept\"\n").old_runc, "accept");

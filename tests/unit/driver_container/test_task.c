@@ -71,9 +71,12 @@ static struct {
 	bool has_no_program;  /* for plugins, on this machine */
 	bool runs_as_ordered; /* as the kernel shows it; otherwise its mounts are the test's own */
 	const char *started;  /* NULL: at the begin of the year */
-	const char *work_dir; /* that podman describes; NULL: it describes nothing */
-	const char *link;     /* likewise, the query of one on the way */
-	bool has_no_dev;      /* likewise */
+	const char *image_work_dir;
+	bool describes_nothing; /* podman, by its own API */
+	bool is_dev_link;	/* in the image */
+	bool has_no_dev;	/* likewise */
+	bool is_start_refused;
+	json_t *spec;	      /* that podman was asked for; borrowed of the call */
 	const char *variable; /* of the image; NULL: it is described by its name alone */
 	struct {
 		engine_done_fn *done;
@@ -99,6 +102,21 @@ static bool removes(const struct engine_request *request)
 	       (str_starts_with(request->path, "/containers/holdfast-") && strstr(request->path, "/json"));
 }
 
+/* As podman describes it by its Docker API. */
+static void take_spec(json_t *spec)
+{
+	json_t *mount = json_array_get(json_object_get(spec, "mounts"), 0);
+
+	json_decref(model.spec);
+	model.spec = spec;
+	model.body = json_pack(
+		"{s:O, s:O, s:{s:[s], s:s, s:[{s:O, s:O}]}}", "Labels", json_object_get(spec, "labels"),
+		"Healthcheck", json_object_get(spec, "healthconfig"), "HostConfig", "SecurityOpt",
+		"no-new-privileges", "NetworkMode", "none", "Mounts", "Source",
+		json_object_get(mount, "source"), "Target", json_object_get(mount, "destination"));
+	assert_non_null(model.body);
+}
+
 WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_request *request,
 	engine_done_fn *done, void *userdata, struct engine_call **ret, struct error *err)
 {
@@ -108,6 +126,8 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 	(void)snprintf(model.asked + n, sizeof(model.asked) - n, "%s\n", model.last);
 	if (str_starts_with(request->path, "/containers/create"))
 		model.body = request->body;
+	if (str_starts_with(request->path, "/libpod/containers/create"))
+		take_spec(request->body);
 	if (str_starts_with(request->path, "/images/localhost"))
 		assert_int_equal(request->answer_max, 256 << 10);
 	assert_int_equal(request->is_release, removes(request));
@@ -294,10 +314,9 @@ static json_t *describe(void)
 static json_t *describe_by_podman(void)
 {
 	if (str_starts_with(model.last, "HEAD "))
-		return json_pack("{s:I}", "mode",
-				 model.link && strstr(model.last, model.link) ? 134218239LL : 2147484141LL);
-	return json_pack("{s:{s:s}, s:[{s:s, s:b, s:[s, s]}]}", "Config", "WorkingDir", model.work_dir,
-			 "Mounts", "Destination", "/vol", "RW", 1, "Options", "nosuid", "nodev");
+		return json_pack("{s:I}", "mode", model.is_dev_link ? 134218239LL : 2147484141LL);
+	return json_pack("{s:{}, s:[{s:s, s:b, s:[s, s]}]}", "Config", "Mounts", "Destination", "/vol", "RW",
+			 1, "Options", "nosuid", "nodev");
 }
 
 /* Answers the last request. */
@@ -306,15 +325,17 @@ static void answer_last(void)
 	engine_done_fn *done = model.done;
 	bool is_look = str_eq(model.last, "GET " NAME "/json") || str_eq(model.last, "GET " NETWORK "/json");
 	bool is_other = str_eq(model.last, "GET " OTHER "/json");
-	bool is_create = str_starts_with(model.last, "POST /containers/create");
+	bool is_create = strstr(model.last, "/containers/create");
 	bool is_image = str_starts_with(model.last, "GET /images/");
-	bool is_podman = model.work_dir &&
+	bool is_podman = !model.describes_nothing &&
 			 (str_starts_with(model.last, "GET /libpod") || str_starts_with(model.last, "HEAD "));
 	json_t *json = is_podman	       ? describe_by_podman()
 		       : is_create	       ? json_pack("{s:s}", "Id", ID)
 		       : is_look && model.body ? describe()
 		       : is_image && model.variable
 			       ? json_pack("{s:{s:[s]}}", "Config", "Env", model.variable)
+		       : is_image && model.image_work_dir
+			       ? json_pack("{s:{s:s}}", "Config", "WorkingDir", model.image_work_dir)
 		       : is_image && model.called ? json_pack("{s:[s]}", "RepoDigests", model.called)
 						  : NULL;
 	struct error err;
@@ -322,7 +343,7 @@ static void answer_last(void)
 	model.done = NULL;
 	if (model.meanwhile && str_starts_with(model.last, model.at))
 		model.meanwhile();
-	if (str_starts_with(model.last, "POST " NAME "/start"))
+	if (str_starts_with(model.last, "POST " NAME "/start") && !model.is_start_refused)
 		model.has_run = true;
 	if (str_starts_with(model.last, "POST /images/create") && model.pulled)
 		model.called = model.pulled;
@@ -338,6 +359,9 @@ static void answer_last(void)
 	}
 	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_late)
 		done(error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "late"), &err, NULL, model.userdata);
+	else if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_refused)
+		done(error_set(&err, STATUS_FAILED_PRECONDITION, 0, "it lacks something"), &err, NULL,
+		     model.userdata);
 	else if (str_starts_with(model.last, "DELETE") && model.is_removal_refused)
 		done(error_set(&err, STATUS_INTERNAL, 0, "busy"), &err, NULL, model.userdata);
 	else if (strstr(model.last, "/kill?") && model.killed != STATUS_OK)
@@ -429,6 +453,7 @@ UNIT_TEARDOWN(end, struct fixture, f)
 	nonces_free(f->driver.nonces);
 	trail_free(f->driver.trail);
 	json_decref(model.body);
+	json_decref(model.spec);
 	folder_remove(f->folder);
 	(void)sd_event_unref(f->driver.event);
 	end_process();
@@ -775,7 +800,8 @@ CASE(a_task_that_the_kernel_shows_is_not_restarted)
 CASE(a_refused_container_is_removed_after_its_process_has_ended)
 {
 	be_podman(f, "4.3.1");
-	model.at = "GET /libpod"; /* whose answer is empty here: not as ordered */
+	model.describes_nothing = true; /* not as ordered */
+	model.at = "GET /libpod";
 	model.meanwhile = begin_process;
 	order_task(f, false);
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
@@ -788,8 +814,9 @@ CASE(a_refused_container_is_removed_after_its_process_has_ended)
 /* The flags of its mounts are those that podman read when it made the container. */
 CASE(a_restart_of_podman_is_compared_with_its_own_description)
 {
-	start_well(f);
 	be_podman(f, "4.3.1");
+	start_well(f);
+	model.describes_nothing = true;
 	order_task(f, true);
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(answer.msg, "mount_flags is 'rw', not 'rw,nosuid,nodev'");
@@ -886,6 +913,7 @@ CASE(a_task_that_was_made_and_whose_removal_failed_is_not_started)
 CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
 {
 	be_podman(f, "4.3.1");
+	model.describes_nothing = true;
 	model.at = "GET /libpod";
 	model.meanwhile = begin_process;
 	model.ignores_kill = true;
@@ -902,125 +930,80 @@ static void expect_not_started(struct fixture *f, const char *msg, const char *r
 	expect_trail(f, reason);
 }
 
-/* podman makes and gives away the folder behind a link of the image, as root. */
-CASE(a_working_folder_behind_a_link_starts_nothing)
-{
-	static const char *const refused[] = {"/link/x", "/a/../b", "/[w]/x"};
-
-	be_podman(f, "4.3.1");
-	model.link = "=%2Flink";
-	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-		model.work_dir = refused[i];
-		order_task(f, false);
-		expect_not_started(f, "podman would make or give away its working folder", "reason=work_dir");
-		assert_null(model.body);
-	}
-}
-
 CASE(an_image_with_a_link_for_its_devices_starts_nothing)
 {
 	be_podman(f, "4.3.1");
-	model.work_dir = "/";
-	model.link = "=%2Fdev";
+	model.is_dev_link = true;
 	order_task(f, false);
 	expect_not_started(f, "a link or a file at /dev", "reason=dev");
 	assert_null(model.body);
-	model.link = NULL;
+	model.is_dev_link = false;
 	model.has_no_dev = true;
 	start_well(f);
 }
 
-CASE(each_folder_on_the_way_to_the_working_folder_is_looked_at)
+/* By its Docker API podman makes the working folder behind a link of the image, as root; by its own also one
+ * that the request leaves to the image. */
+CASE(podman_makes_no_working_folder)
 {
 	be_podman(f, "4.3.1");
-	model.work_dir = "/srv/link";
-	model.link = "=%2Flink";
+	model.image_work_dir = "/srv/app";
 	start_well(f);
-	assert_contains(model.asked,
-			"HEAD /containers/" ID "/archive?path=%2Fdev\n"
-			"HEAD /containers/" ID "/archive?path=%2Fsrv\n"
-			"HEAD /containers/" ID "/archive?path=%2Fsrv%2Flink\nPOST " NAME "/start");
+	assert_contains(model.asked, "POST /libpod/containers/create?name=holdfast-" ALLOC "-web\n");
+	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\nPOST " NAME "/start");
+	assert_string_equal(json_string_value(json_object_get(model.spec, "work_dir")), "/srv/app");
+	assert_true(json_is_false(json_object_get(model.spec, "create_working_dir")));
+	order_task(f, true);
+	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\nPOST " NAME "/start");
+	assert_null(strstr(model.asked, "create"));
 }
 
-/* A descriptor that its first run left to another task changes the way between the look and the start. */
-CASE(an_old_podman_restarts_no_task_with_a_working_folder)
+/* A driver before an upgrade made it by the Docker API, and its image may have any label but the order. */
+CASE(podman_starts_no_container_again_that_may_have_its_folder_made)
 {
 	be_podman(f, "4.3.1");
-	model.work_dir = "/srv/app";
 	start_well(f);
+	(void)json_object_set_new(json_object_get(model.body, "Labels"), "dev.holdfast.libpod",
+				  json_string("1"));
 	order_task(f, true);
-	expect_not_started(f, "see old_podman in holdfast-driver-container.hcl(5)", "reason=old_podman");
+	expect_not_started(f, "as an earlier driver made it: labels is '1'", "reason=differs");
 	assert_non_null(model.body);
-	(void)str_copy(f->settings.old_podman, sizeof(f->settings.old_podman), "accept");
-	order_task(f, true);
-	assert_contains(model.asked, "/start");
-}
-
-/* podman shows a container as made after a restart that failed. */
-CASE(an_old_podman_starts_no_task_again_with_a_working_folder)
-{
-	be_podman(f, "4.3.1");
-	model.work_dir = "/srv/app";
-	start_well(f);
-	model.has_run = false;
+	model.has_run = false; /* as podman shows it after a restart that failed */
 	order_task(f, false);
-	expect_not_started(f, "see old_podman in holdfast-driver-container.hcl(5)", "reason=old_podman");
+	expect_not_started(f, "labels is '1'", "reason=made");
+	assert_null(model.body);
 }
 
-CASE(an_old_podman_restarts_a_task_that_begins_in_the_root)
+CASE(a_container_that_an_earlier_driver_made_and_never_started_is_made_again)
 {
 	be_podman(f, "4.3.1");
-	model.work_dir = "/";
-	start_well(f);
-	order_task(f, true);
-	assert_contains(model.asked, "/start");
+	ask_task(f, false);
+	while (!model.body)
+		answer_last();
+	task_free_all(&f->driver);
+	model.done = NULL;
+	(void)json_object_del(json_object_get(model.body, "Labels"), "dev.holdfast.libpod");
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_contains(model.asked, "DELETE /containers/" ID);
+	assert_contains(model.asked, "POST /libpod/containers/create");
 }
 
-static void make_root_read_only(struct fixture *f)
-{
-	Holdfast__Driver__V1__TaskConfig *task =
-		holdfast__driver__v1__task_config__unpack(NULL, f->n_body, f->body);
-	Holdfast__Driver__V1__ConfigValue flag =
-		PB(holdfast__driver__v1__config_value, .key = TEXT("read_only_root"), .flag = true);
-	Holdfast__Driver__V1__ConfigValue *config[] = {NON_NULL(task)->config[0], &flag};
-	Holdfast__Driver__V1__TaskConfig changed = *task;
-
-	changed.config = config;
-	changed.n_config = ARRAY_SIZE(config);
-	f->n_body = holdfast__driver__v1__task_config__pack(&changed, f->body);
-	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
-	order_digest(f->body, f->n_body, f->order.digest);
-	assert_ok(order_sign(&f->order, seed, NULL));
-}
-
-CASE(an_old_podman_restarts_a_task_whose_root_is_read_only)
+CASE(a_start_that_podman_refuses_has_a_next_step)
 {
 	be_podman(f, "4.3.1");
-	model.work_dir = "/srv/app";
-	make_root_read_only(f);
-	start_well(f);
-	order_task(f, true);
-	assert_contains(model.asked, "/start");
-}
-
-CASE(a_fixed_podman_restarts_a_task_with_a_working_folder)
-{
-	be_podman(f, "5.7.1");
-	model.work_dir = "/srv/app";
-	start_well(f);
-	model.link = "=%2Fsrv%2Fapp"; /* the task has made one of it */
-	order_task(f, true);
-	expect_not_started(f, "podman would make or give away its working folder", "reason=work_dir");
-	model.link = NULL;
-	order_task(f, true);
-	assert_contains(model.asked, "/start");
+	model.is_start_refused = true;
+	order_task(f, false);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg,
+			"cannot start task 'web' of allocation " ALLOC ": it lacks something. Next: ");
+	assert_contains(answer.msg, "work_dir");
 }
 
 /* podman gives it the value of its own. */
 CASE(an_image_with_a_variable_without_a_value_is_refused)
 {
 	be_podman(f, "4.3.1");
-	model.work_dir = "/";
 	model.variable = "*";
 	order_task(f, false);
 	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
