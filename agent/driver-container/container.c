@@ -437,21 +437,21 @@ json_t *container_of_task(const struct settings *settings, const struct task_spe
 }
 
 json_t *container_of_network(const struct settings *settings,
-			     const Holdfast__Driver__V1__NetworkConfig *network,
+			     const Holdfast__Driver__V1__NetworkConfig *network, const char *namespace,
 			     const struct container_order *order)
 {
 	json_t *body = json_object();
 	json_t *command = json_array();
 	json_t *host = host_config(settings);
-	int r = 0;
+	json_t *labels = labels_of(settings, network->alloc_id, "", order, true, 0);
+	int r = set_text(labels, LABEL_NAMESPACE, namespace);
 
 	for (size_t i = 0; i < SETTINGS_ARGV_MAX && settings->infra_command[i][0] != '\0'; i++)
 		r |= json_array_append_new(command, json_string(settings->infra_command[i]));
 	r |= set_flag(host, "ReadonlyRootfs", true) | set_image(body, settings->infra_image) |
 	     set_text(body, "Hostname", network->hostname) | set_no_check(body) |
 	     set_text(body, "StopSignal", "SIGKILL") | /* podman stops before it removes, and waits 10 s */
-	     json_object_set_new(body, "Entrypoint", command) |
-	     json_object_set_new(body, "Labels", labels_of(settings, network->alloc_id, "", order, true, 0)) |
+	     json_object_set_new(body, "Entrypoint", command) | json_object_set_new(body, "Labels", labels) |
 	     json_object_set_new(body, "HostConfig", host);
 	return whole(body, r);
 }

@@ -46,11 +46,12 @@ struct container_order {
 };
 
 /** Body of POST /containers/create. Owned by the caller; NULL when memory is short or a text is no UTF-8.
- * @image answer of GET /images/NAME/json */
+ * @image answer of GET /images/NAME/json
+ * @namespace of the network; empty: the container is one of an earlier driver */
 json_t *container_of_task(const struct settings *settings, const struct task_spec *spec,
 			  const struct container_order *order, const json_t *image);
 json_t *container_of_network(const struct settings *settings,
-			     const Holdfast__Driver__V1__NetworkConfig *network,
+			     const Holdfast__Driver__V1__NetworkConfig *network, const char *namespace,
 			     const struct container_order *order);
 
 /** Filters of GET /containers/json for containers of this node. Owned by the caller; NULL when memory is

@@ -262,9 +262,10 @@ static int add_scratch(json_t *spec)
 
 json_t *podman_spec_of(const json_t *body, const char *name, const char *work_dir)
 {
-	json_t *spec = json_pack("{s:s, s:s, s:b, s:[], s:i, s:s, s:s, s:s}", "name", name, "work_dir",
+	json_t *spec = json_pack("{s:s, s:s, s:b, s:b, s:[], s:i, s:s, s:s, s:s}", "name", name, "work_dir",
 				 work_dir && work_dir[0] != '\0' ? work_dir : "/", "create_working_dir",
-				 false, "mounts", "oom_score_adj", 0, "image_volume_mode", "anonymous",
+				 false, "manage_password", false, /* writes no file of the image */
+				 "mounts", "oom_score_adj", 0, "image_volume_mode", "anonymous",
 				 "base_hosts_file", "none", /* not the host's; podman 5 */
 				 "systemd", "false");	    /* nothing more is mounted for such a program */
 

@@ -70,10 +70,11 @@ struct op {
 	bool has_pulled;
 	bool has_created;
 	bool has_waited;
-	bool is_slow;	  /* it holds a request to the engine for as long as a task or a registry likes */
-	bool is_started;  /* the engine was asked, and whether it did is not known yet: a file is pending */
-	bool is_compared; /* the process, with the order */
-	bool is_recalled; /* it was started by the last run of the driver */
+	bool is_slow;	 /* it holds a request to the engine for as long as a task or a registry likes */
+	bool is_started; /* the engine was asked, and whether it did is not known yet: a file is pending */
+	bool is_holder_seen; /* of the network that it joins */
+	bool is_compared;    /* the process, with the order */
+	bool is_recalled;    /* it was started by the last run of the driver */
 	bool is_wait;
 	struct engine_call *request; /* of a wait, in flight; or NULL */
 	bool is_clear;		     /* of a leftover */
@@ -785,7 +786,8 @@ static bool prepare(struct op *op, const json_t *image)
 	const struct settings *settings = op->driver->settings;
 	bool is_task = op->taken.order.kind == ORDER_START;
 	json_t *body = is_task ? container_of_task(settings, &op->spec, &ORDER_OF(op), image)
-			       : container_of_network(settings, (const void *)op->taken.body, &ORDER_OF(op));
+			       : container_of_network(settings, (const void *)op->taken.body, op->namespace,
+						      &ORDER_OF(op));
 	enum status status;
 	struct error err;
 
@@ -915,6 +917,42 @@ static void compare_running(struct op *op, int64_t holder_pid)
 	}
 }
 
+static bool joins_network(const struct op *op)
+{
+	return op->taken.order.kind == ORDER_START &&
+	       op->spec.task->network == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
+}
+
+/* One that an earlier driver made does not name its namespace. */
+static bool is_of_other_namespace(const struct container *network, const char *namespace)
+{
+	return network->namespace[0] != '\0' && !str_eq(network->namespace, namespace);
+}
+
+static struct error *other_network(const struct op *op, struct error *err)
+{
+	(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			"the network of allocation %s is of another namespace, which had this id before. "
+			"Next: run it as an allocation with another id",
+			op->alloc);
+	return err;
+}
+
+static void refuse_network(struct op *op)
+{
+	struct error err;
+
+	if (op->is_holder_seen) {
+		op->fault = (struct readback_fault){
+			.field = "network", .ordered = "of its namespace", .found = "of another one"};
+		refuse_made(op);
+	} else {
+		withdraw(op, "network", other_network(op, &err));
+	}
+}
+
+static void look_and_start(struct op *op);
+
 static void on_holder(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
@@ -922,12 +960,27 @@ static void on_holder(enum status status, const struct error *err, const json_t 
 	struct error own;
 
 	if (status == STATUS_OK &&
-	    container_read(op->driver->settings, json, op->alloc, "", &holder, &own) != STATUS_OK)
+	    container_read(op->driver->settings, json, op->alloc, "", &holder, &own) != STATUS_OK) {
 		op_fail(op, &own);
-	else if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+	} else if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
 		op_fail(op, err);
-	else
+	} else if (status == STATUS_OK && is_of_other_namespace(&holder, op->spec.task->namespace_)) {
+		refuse_network(op);
+	} else if (!op->is_holder_seen) {
+		op->is_holder_seen = true;
+		look_and_start(op);
+	} else {
 		compare_running(op, status == STATUS_OK ? holder.pid : 0);
+	}
+}
+
+/* The network's container is found by the allocation's id, which another namespace may have had. */
+static void ask_holder(struct op *op)
+{
+	char holder[CONTAINER_NAME_SIZE];
+
+	container_name(op->alloc, "", holder);
+	ask(op, SHORT("GET"), on_holder, "/containers/%s/json", holder);
 }
 
 static void ask_image(struct op *op);
@@ -995,10 +1048,7 @@ static void refuse_restart(struct op *op)
 /* As the engine describes it, or as it runs. False: the call has ended, or goes on later. */
 static bool is_as_ordered(struct op *op, const struct container *container)
 {
-	bool joins = op->taken.order.kind == ORDER_START &&
-		     op->spec.task->network == HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
 	const struct readback_users users = driver_users(op->driver);
-	char holder[CONTAINER_NAME_SIZE];
 
 	if (!op->readback && !prepare(op, NULL))
 		return false;
@@ -1015,9 +1065,9 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
 		return true;
 	op->started_ms = container->started_ms;
-	container_name(op->alloc, "", holder);
-	if (joins)
-		ask(op, SHORT("GET"), on_holder, "/containers/%s/json", holder);
+	op->is_holder_seen = true; /* at the latest now it is compared */
+	if (joins_network(op))
+		ask_holder(op);
 	else
 		compare_running(op, 0);
 	return false;
@@ -1061,7 +1111,9 @@ static void on_own_look(enum status status, const struct error *err, const json_
 /* Only podman's own API shows the annotations and the flags of mounts that podman has read. */
 static void look_and_start(struct op *op)
 {
-	if (is_podman(op))
+	if (joins_network(op) && !op->is_holder_seen)
+		ask_holder(op);
+	else if (is_podman(op))
 		ask(op, SHORT("GET"), on_own_look, "/libpod/containers/%s/json", op->name);
 	else
 		ask_start(op);
@@ -2007,10 +2059,13 @@ static void reply_made(struct op *op)
 /* Continues with the network's container. Fails if it no longer holds its namespace: it must be replaced. */
 static void network_seen(struct op *op, struct container *container)
 {
+	const Holdfast__Driver__V1__NetworkConfig *network = (const void *)op->taken.body;
 	bool is_own = container && str_eq(container->nonce, op->nonce);
 	struct error err;
 
-	if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
+	if (container && is_of_other_namespace(container, network->namespace_)) {
+		refuse_order(op, "network", other_network(op, &err));
+	} else if (container && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING) {
 		(void)str_copy(op->nonce, sizeof(op->nonce), container->nonce); /* one is like the other */
 		(void)is_as_ordered(op, container);
 	} else if (is_own && !op->has_waited &&
@@ -2060,6 +2115,7 @@ void network_create(struct rpc_call *call, const ProtobufCMessage *request, void
 		return;
 	}
 	op->taken = taken;
+	(void)str_copy(op->namespace, sizeof(op->namespace), network->namespace_);
 	if (!claim_task(op))
 		return;
 	if (network->mode != HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED)

@@ -512,6 +512,7 @@ enum status alloc_pack_network(const struct alloc *alloc, const char *driver, ui
 
 	network.alloc_id = (char *)(uintptr_t)alloc->id;
 	network.driver = (char *)(uintptr_t)driver;
+	network.namespace_ = (char *)(uintptr_t)alloc->namespace;
 	network.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
 	return pack(&network.base, ret, ret_n, err);
 }

@@ -420,6 +420,21 @@ static void a_working_folder_that_became_a_link_is_not_made_on_the_host(void **s
 	assert_int_equal(destroy("turned", true), STATUS_OK);
 }
 
+/* podman would append its user to the image's files before each start, as root, from the host. */
+static void an_image_keeps_its_accounts(void **state)
+{
+	char out[256];
+	struct wish w;
+	int32_t code;
+
+	wish_in_folder(&w, "accounts", "exec /bin/busybox sleep 1000", "/w");
+	w.task.user = text("1000");
+	start_well(&w);
+	exec_well("accounts", "/bin/busybox cat /etc/passwd", out, &code);
+	assert_string_equal(out, "root:x:0:0::/:/bin/sh\n");
+	assert_int_equal(destroy("accounts", true), STATUS_OK);
+}
+
 /* --- streams ----------------------------------------------------------------------------------------------
  */
 
@@ -983,33 +998,63 @@ static void join_network(struct wish *w, Holdfast__Driver__V1__NetworkSpec *spec
 	w->task.network_spec = spec;
 }
 
-static void tasks_of_an_allocation_share_its_network(void **state)
+/* @ret owned by the caller, on success */
+static enum status create_network(const char *namespace, Holdfast__Driver__V1__CreateNetworkResponse **ret,
+				  struct error *err)
 {
 	Holdfast__Driver__V1__NetworkConfig network = HOLDFAST__DRIVER__V1__NETWORK_CONFIG__INIT;
 	Holdfast__Driver__V1__CreateNetworkRequest create =
 		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
-	Holdfast__Driver__V1__DestroyNetworkRequest remove =
-		HOLDFAST__DRIVER__V1__DESTROY_NETWORK_REQUEST__INIT;
-	Holdfast__Driver__V1__CreateNetworkResponse *created = NULL;
-	Holdfast__Driver__V1__DestroyNetworkResponse *removed = NULL;
-	char out[2][256];
-	struct error err;
 	struct wish w = {.n_body = 0};
-	int32_t code;
 
 	network.alloc_id = text(ALLOC);
 	network.driver = text("container");
+	network.namespace_ = text(namespace);
 	network.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
 	make_order(&w, ORDER_NETWORK, "");
 	w.n_body = holdfast__driver__v1__network_config__pack(&network, w.body);
 	sign(&w);
 	create.order = (ProtobufCBinaryData){w.n_order, (uint8_t *)&w.order};
 	create.network = (ProtobufCBinaryData){w.n_body, w.body};
-	if (call("CreateNetwork", &create.base, &created, &err) != STATUS_OK)
+	return call("CreateNetwork", &create.base, ret, err);
+}
+
+/* A tenant can submit the id of another one's allocation that the server has forgotten. */
+static void expect_no_place_for(const char *namespace, Holdfast__Driver__V1__NetworkSpec *spec)
+{
+	static const char why[] = "is of another namespace, which had this id before";
+	Holdfast__Driver__V1__CreateNetworkResponse *created = NULL;
+	Holdfast__Driver__V1__StartTaskResponse *started = NULL;
+	struct error err;
+	struct wish w;
+
+	assert_int_equal(create_network(namespace, &created, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, why));
+	wish_task(&w, "spy", "touch /vol/seen; sleep 1000");
+	w.task.namespace_ = text(namespace);
+	join_network(&w, spec);
+	pack_task(&w);
+	sign(&w);
+	assert_int_equal(start(&w, &started, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, why));
+}
+
+static void tasks_of_an_allocation_share_its_network(void **state)
+{
+	Holdfast__Driver__V1__DestroyNetworkRequest remove =
+		HOLDFAST__DRIVER__V1__DESTROY_NETWORK_REQUEST__INIT;
+	Holdfast__Driver__V1__CreateNetworkResponse *created = NULL;
+	Holdfast__Driver__V1__DestroyNetworkResponse *removed = NULL;
+	char out[2][256];
+	struct error err;
+	struct wish w;
+	int32_t code;
+
+	if (create_network("", &created, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	assert_true(created->created);
 	drop(created);
-	assert_int_equal(call("CreateNetwork", &create.base, &created, &err), STATUS_OK);
+	assert_int_equal(create_network("", &created, &err), STATUS_OK);
 	assert_false(created->created);
 	for (size_t i = 0; i < 2; i++) {
 		wish_task(&w, i == 0 ? "one" : "two", "sleep 1000");
@@ -1023,6 +1068,11 @@ static void tasks_of_an_allocation_share_its_network(void **state)
 	assert_int_equal(destroy("two", true), STATUS_OK);
 	drop(created);
 	remove.alloc_id = text(ALLOC);
+	assert_int_equal(call("DestroyNetwork", &remove.base, &removed, &err), STATUS_OK);
+	drop(removed);
+	assert_int_equal(create_network("team-a", &created, &err), STATUS_OK);
+	expect_no_place_for("team-b", created->spec);
+	drop(created);
 	assert_int_equal(call("DestroyNetwork", &remove.base, &removed, &err), STATUS_OK);
 	drop(removed);
 }
@@ -1746,6 +1796,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(an_image_with_a_volume_in_sys_is_not_started),
 		cmocka_unit_test(a_working_folder_behind_a_link_is_not_made_on_the_host),
 		cmocka_unit_test(a_working_folder_that_became_a_link_is_not_made_on_the_host),
+		cmocka_unit_test(an_image_keeps_its_accounts),
 		cmocka_unit_test(a_task_runs_on_its_volume_once),
 		cmocka_unit_test(a_task_that_failed_is_restarted_on_its_mounts),
 		cmocka_unit_test(a_health_check_runs_in_its_task),

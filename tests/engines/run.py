@@ -262,10 +262,12 @@ class World:
         behind, image = self.work / "behind", self.work / "linked"
         behind.mkdir(mode=0o700)
         (image / "w/of-image/in").mkdir(parents=True)
+        (image / "etc").mkdir()
+        (image / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\n", encoding="ascii")
         shutil.copytree(self.work / "image/bin", image / "bin", symlinks=True)
         for name in ("way", "[w]", "dev"):
             (image / name).symlink_to(behind)
-        tars = [subprocess.run(["tar", "-C", str(image), "-c", "./bin", "./w", f"./{name}"], check=True, capture_output=True).stdout
+        tars = [subprocess.run(["tar", "-C", str(image), "-c", "./bin", "./etc", "./w", f"./{name}"], check=True, capture_output=True).stdout
                 for name in ("way", "[w]", "dev")]  # fmt: skip
         self.add_image("localhost/linked:1", tars[0])
         self.add_image("localhost/linked:2", tars[0], change="WORKDIR /way/of-image")

@@ -37,6 +37,7 @@ static json_t *translate(const char *text)
 TEST(a_request_leaves_no_choice_to_podman)
 {
 	static const char expected[] = "{'name': 'web', 'work_dir': '/srv/app', 'create_working_dir': false, "
+				       "'manage_password': false, "
 				       "'mounts': [], 'oom_score_adj': 0, 'image_volume_mode': 'anonymous', "
 				       "'base_hosts_file': 'none', 'systemd': 'false'}";
 	cleanup(json_decrefp) json_t *wanted = load(expected), *body = json_object();

@@ -502,8 +502,11 @@ TEST(an_engine_gets_each_image_with_its_registry)
 		task = container_of_task(&settings, &spec, &order, NULL);
 		assert_string_equal(json_string_value(json_object_get(task, "Image")), whole);
 		(void)str_copy(settings.infra_image, sizeof(settings.infra_image), rows[i].image);
-		infra = container_of_network(&settings, &network, &order);
+		infra = container_of_network(&settings, &network, "team-a", &order);
 		assert_string_equal(json_string_value(json_object_get(infra, "Image")), whole);
+		assert_string_equal(json_string_value(json_object_get(json_object_get(infra, "Labels"),
+								      "dev.holdfast.namespace")),
+				    "team-a");
 		assert_string_equal(container_image_registry(rows[i].image), rows[i].registry);
 		empty(&s);
 	}

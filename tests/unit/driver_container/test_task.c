@@ -76,8 +76,10 @@ static struct {
 	bool is_dev_link;	/* in the image */
 	bool has_no_dev;	/* likewise */
 	bool is_start_refused;
-	json_t *spec;	      /* that podman was asked for; borrowed of the call */
-	const char *variable; /* of the image; NULL: it is described by its name alone */
+	const char *network_of;	   /* namespace of the network's container; NULL: an earlier driver made it */
+	const char *network_later; /* the same once the task runs; NULL: as before */
+	json_t *spec;		   /* that podman was asked for; borrowed of the call */
+	const char *variable;	   /* of the image; NULL: it is described by its name alone */
 	struct {
 		engine_done_fn *done;
 		void *userdata;
@@ -130,7 +132,8 @@ WRAPPED(enum status, engine_send, struct engine *engine, const struct engine_req
 		take_spec(request->body);
 	if (str_starts_with(request->path, "/images/localhost"))
 		assert_int_equal(request->answer_max, 256 << 10);
-	assert_int_equal(request->is_release, removes(request));
+	if (!str_starts_with(request->path, NETWORK)) /* of which a task has a look, too */
+		assert_int_equal(request->is_release, removes(request));
 	model.done = done;
 	model.userdata = userdata;
 	if (ret)
@@ -310,6 +313,26 @@ static json_t *describe(void)
 			 config, "HostConfig", json_object_get(model.body, "HostConfig"), "Mounts", mounts);
 }
 
+static bool joins(const json_t *body)
+{
+	return json_object_get(json_object_get(body, "HostConfig"), "NetworkMode") &&
+	       str_starts_with(
+		       json_string_value(json_object_get(json_object_get(body, "HostConfig"), "NetworkMode")),
+		       "container:");
+}
+
+/* The network's container, beside that of the task. */
+static json_t *describe_network(void)
+{
+	json_t *labels = json_deep_copy(json_object_get(model.body, "Labels"));
+	const char *namespace = model.has_run && model.network_later ? model.network_later : model.network_of;
+
+	(void)json_object_set_new(labels, "dev.holdfast.task", json_string(""));
+	(void)json_object_set_new(labels, "dev.holdfast.namespace", json_string(namespace ? namespace : ""));
+	return json_pack("{s:s, s:{s:s, s:i}, s:{s:o}}", "Id", ID, "State", "Status", "running", "Pid",
+			 model.process, "Config", "Labels", labels);
+}
+
 /* Podman's own description, or that of a path in the container. */
 static json_t *describe_by_podman(void)
 {
@@ -323,15 +346,17 @@ static json_t *describe_by_podman(void)
 static void answer_last(void)
 {
 	engine_done_fn *done = model.done;
-	bool is_look = str_eq(model.last, "GET " NAME "/json") || str_eq(model.last, "GET " NETWORK "/json");
+	bool is_network = str_eq(model.last, "GET " NETWORK "/json");
+	bool is_look = str_eq(model.last, "GET " NAME "/json") || is_network;
 	bool is_other = str_eq(model.last, "GET " OTHER "/json");
 	bool is_create = strstr(model.last, "/containers/create");
 	bool is_image = str_starts_with(model.last, "GET /images/");
 	bool is_podman = !model.describes_nothing &&
 			 (str_starts_with(model.last, "GET /libpod") || str_starts_with(model.last, "HEAD "));
-	json_t *json = is_podman	       ? describe_by_podman()
-		       : is_create	       ? json_pack("{s:s}", "Id", ID)
-		       : is_look && model.body ? describe()
+	json_t *json = is_podman				       ? describe_by_podman()
+		       : is_create				       ? json_pack("{s:s}", "Id", ID)
+		       : is_network && model.body && joins(model.body) ? describe_network()
+		       : is_look && model.body			       ? describe()
 		       : is_image && model.variable
 			       ? json_pack("{s:{s:[s]}}", "Config", "Env", model.variable)
 		       : is_image && model.image_work_dir
@@ -1607,10 +1632,11 @@ CASE(a_wait_whose_caller_has_gone_leaves_its_place)
 }
 
 /* @nonce of the order that made the container */
-static void order_network(struct fixture *f, const char *nonce)
+static void ask_network(struct fixture *f, const char *nonce)
 {
 	Holdfast__Driver__V1__NetworkConfig config =
 		PB(holdfast__driver__v1__network_config, .alloc_id = TEXT(ALLOC), .driver = TEXT("container"),
+		   .namespace_ = TEXT("team-a"),
 		   .mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED);
 	Holdfast__Driver__V1__CreateNetworkRequest request =
 		HOLDFAST__DRIVER__V1__CREATE_NETWORK_REQUEST__INIT;
@@ -1623,12 +1649,18 @@ static void order_network(struct fixture *f, const char *nonce)
 	memset(f->order.task, 0, sizeof(f->order.task));
 	order_digest(f->body, f->n_body, f->order.digest);
 	assert_ok(order_sign(&f->order, seed, NULL));
-	model.body = container_of_network(&f->settings, &config, &other);
+	model.body =
+		container_of_network(&f->settings, &config, model.network_of ? model.network_of : "", &other);
 	request.order = (ProtobufCBinaryData){sizeof(f->order), (uint8_t *)&f->order};
 	request.network = (ProtobufCBinaryData){f->n_body, f->body};
 	memset(&answer, 0, sizeof(answer));
 	network_create((struct rpc_call *)&answer, &request.base, &f->driver);
 	await_answer(f);
+}
+
+static void order_network(struct fixture *f, const char *nonce)
+{
+	ask_network(f, nonce);
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(answer.msg, "otherwise than ordered");
 	assert_null(model.body);
@@ -1642,6 +1674,86 @@ CASE(a_network_that_another_order_made_is_compared_too)
 	begin_process();
 	order_network(f, "00ff");
 	assert_null(strstr(answer.msg, "labels")); /* they are those of the other order */
+}
+
+/* A tenant can submit the id of another one's allocation that the server has forgotten. */
+CASE(a_network_of_another_namespace_is_not_that_of_the_order)
+{
+	model.has_run = true;
+	model.status = "running";
+	model.network_of = "team-b";
+	begin_process();
+	ask_network(f, "00ff");
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, "the network of allocation " ALLOC " is of another namespace");
+	assert_non_null(model.body); /* it is the other one's */
+	expect_trail(f, "reason=network");
+}
+
+static void join_network(struct fixture *f)
+{
+	Holdfast__Driver__V1__NetworkSpec spec =
+		PB(holdfast__driver__v1__network_spec, .alloc_id = TEXT(ALLOC),
+		   .state = TEXT("holdfast-net-" ALLOC),
+		   .mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED);
+	Holdfast__Driver__V1__TaskConfig *task =
+		holdfast__driver__v1__task_config__unpack(NULL, f->n_body, f->body);
+
+	(void)str_copy(f->settings.infra_image, sizeof(f->settings.infra_image), "localhost/bb:1");
+	(void)str_copy(f->settings.networks[0], sizeof(f->settings.networks[0]), "isolated");
+	task->network = spec.mode;
+	task->network_spec = &spec;
+	f->n_body = holdfast__driver__v1__task_config__pack(task, f->body);
+	task->network_spec = NULL;
+	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
+	order_digest(f->body, f->n_body, f->order.digest);
+	assert_ok(order_sign(&f->order, seed, NULL));
+}
+
+CASE(a_task_joins_the_network_of_its_namespace)
+{
+	join_network(f);
+	model.network_of = "team-a";
+	start_well(f);
+	assert_contains(model.asked, "GET " NETWORK "/json\nPOST " NAME "/start");
+}
+
+CASE(a_task_joins_a_network_that_an_earlier_driver_made)
+{
+	join_network(f);
+	start_well(f);
+}
+
+CASE(a_task_joins_no_network_of_another_namespace)
+{
+	join_network(f);
+	model.network_of = "team-b";
+	order_task(f, false);
+	expect_not_started(f, "is of another namespace, which had this id before", "reason=network");
+	assert_null(model.body);
+}
+
+CASE(a_task_is_not_restarted_in_a_network_of_another_namespace)
+{
+	join_network(f);
+	start_well(f);
+	model.network_of = "team-b";
+	order_task(f, true);
+	expect_not_started(f, "is of another namespace", "reason=network");
+	assert_non_null(model.body); /* its output is kept */
+}
+
+CASE(a_task_whose_network_is_of_another_namespace_when_it_runs_is_ended)
+{
+	join_network(f);
+	model.network_of = "team-a";
+	model.network_later = "team-b";
+	model.at = "POST " NAME "/start";
+	model.meanwhile = begin_running;
+	order_task(f, false);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, "network is 'of another one', not 'of its namespace'");
+	assert_null(model.body);
 }
 
 CASE(a_network_that_the_engine_made_otherwise_is_not_made_again)

@@ -227,6 +227,7 @@ CASE(the_network_of_an_allocation_is_ordered_and_joined_by_its_handle)
 							       first->network->network.data);
 	assert_string_equal(network->alloc_id, ALLOC_1);
 	assert_string_equal(network->driver, "container");
+	assert_string_equal(network->namespace_, "default");
 	expect_refused(&f->n1, ALLOC_1, "web", STATUS_FAILED_PRECONDITION, "with the handle of that only");
 	spec.alloc_id = text(ALLOC_1);
 	spec.mode = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_ISOLATED;
