@@ -600,6 +600,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	RB_INIT(&server->volume_works);
 	LIST_INIT(&server->snapshottings);
 	TAILQ_INIT(&server->silence.sessions);
+	TAILQ_INIT(&server->greeting);
 	server->execs = rates_new();
 	server->histories = rates_new();
 	status = server->execs && server->histories ? build(server, err) : error_no_memory(err, "the server");

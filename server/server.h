@@ -171,7 +171,7 @@ struct server {
 	struct backup *backup;		      /* owned; NULL: no backup */
 	struct restore *restore;	      /* owned; NULL: no restore */
 	size_t n_greeting;		      /* sessions that have not sent hello */
-	struct peer_count_tree greeting;      /* of them, by node */
+	struct session_queue greeting;	      /* they, the oldest first */
 	struct task_stream_list task_streams; /* see alloc/streams.h */
 	size_t n_task_streams;
 	struct rates *execs;		/* owned; of commands, see alloc/streams.c */

@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "node/session.h"
 
 #include <inttypes.h>
@@ -50,20 +51,40 @@ int64_t nodes_started_ms(const struct server *server)
 	return MIN(server->started_ms, clock_realtime_ms() - nodes_led_ms(server));
 }
 
+static bool has_grace(const struct server *server)
+{
+	return nodes_led_ms(server) < nodes_grace_ms(server);
+}
+
 bool nodes_may_come_back(const struct server *server, const struct node_entry *node)
 {
-	return node->is_awaited && !node->is_unreported && nodes_led_ms(server) < nodes_grace_ms(server);
+	return node->is_awaited && !node->is_unreported && has_grace(server);
+}
+
+static enum status refuse_early(const struct server *server, const struct node_entry *node, struct error *err)
+{
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"node %s may have been connected until this server began to lead, and may come back; ask "
+		"again in %" PRId64 " seconds",
+		node->id, (nodes_grace_ms(server) - nodes_led_ms(server)) / 1000 + 1);
 }
 
 enum status nodes_check_away(const struct server *server, const struct node_entry *node, struct error *err)
 {
-	if (!nodes_may_come_back(server, node))
+	return nodes_may_come_back(server, node) ? refuse_early(server, node, err) : STATUS_OK;
+}
+
+enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
+			     struct error *err)
+{
+	const char *known = node->node.boot_id;
+	bool may_run = (node->is_awaited || (node->is_unreported && !node->has_hello)) &&
+		       node_past_boot(&node->node, known) == 0; /* else it was another machine's */
+
+	if (str_eq(known, boot_id) || !may_run || !has_grace(server))
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"node %s was connected until this server began to lead, and may come back; ask again in "
-		"%" PRId64 " seconds",
-		node->id, (nodes_grace_ms(server) - nodes_led_ms(server)) / 1000 + 1);
+	return refuse_early(server, node, err);
 }
 
 int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node)

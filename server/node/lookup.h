@@ -35,5 +35,11 @@ bool nodes_may_come_back(const struct server *server, const struct node_entry *n
  */
 enum status nodes_check_away(const struct server *server, const struct node_entry *node, struct error *err);
 
+/** STATUS_FAILED_PRECONDITION: @boot_id, of a hello without a session to replace, is not that in which the
+ * node may come back. Here also a node whose report is waited for may, until its
+ * first session. */
+enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
+			     struct error *err);
+
 /** Since when it has no session, as far as is known; 0: it has one. */
 int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node);

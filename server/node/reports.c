@@ -530,9 +530,9 @@ static enum status check_rival(const struct session *session, const struct node_
 {
 	const struct session *rival = node->session;
 
-	if (!rival && !str_eq(node->node.boot_id, boot_id))
-		return nodes_check_away(session->server, node, err);
-	if (!rival || rival == session || !session_is_greeted(rival) || str_eq(rival->boot_id, boot_id))
+	if (!rival)
+		return nodes_check_boot(session->server, node, boot_id, err);
+	if (rival == session || !session_is_greeted(rival) || str_eq(rival->boot_id, boot_id))
 		return STATUS_OK;
 	return error_set(err, STATUS_ALREADY_EXISTS, 0,
 			 "node %s is connected already, in another boot; is its certificate used by two "
@@ -957,8 +957,11 @@ static void stop_ended(struct session *session, const Holdfast__V1__SessionHello
 
 static void end_greeting(struct session *session)
 {
+	if (!session->is_greeting)
+		return;
+	session->is_greeting = false;
 	session->server->n_greeting--;
-	peer_count_leave(&session->server->greeting, TAKE_PTR(session->greeting));
+	TAILQ_REMOVE(&session->server->greeting, session, by_greeting);
 }
 
 static void adopt_session(struct session *session, struct node_entry *node)
@@ -1192,11 +1195,35 @@ static int on_hello_overdue(sd_event_source *source, uint64_t usec, void *userda
 	return 0;
 }
 
+/* Ends the oldest session of the node without hello if another one would be too many. A node sends its hello
+ * at once; a thief of its certificate that holds all places would keep it away until another boot counts. */
+static void make_room(struct server *server, const char *node_id)
+{
+	struct session *session, *oldest = NULL;
+	size_t n = 0;
+	struct error err;
+
+	TAILQ_FOREACH (session, &server->greeting, by_greeting) {
+		if (!str_eq(session->node_id, node_id))
+			continue;
+		oldest = oldest ? oldest : session;
+		n++;
+	}
+	if (n < SESSIONS_GREETING_PER_NODE_MAX)
+		return;
+	(void)error_set(
+		&err, STATUS_RESOURCE_EXHAUSTED, 0,
+		"%d sessions of node %s are without hello, and this is the oldest; is its certificate "
+		"used by two machines?",
+		SESSIONS_GREETING_PER_NODE_MAX, node_id);
+	end_greeting(oldest);
+	session_end(oldest, &err);
+}
+
 static enum status session_new(struct server *server, struct rpc_call *call, const char *node_id,
 			       struct error *err)
 {
 	struct session *session;
-	bool is_full;
 	int r;
 
 	if (server->n_greeting >= SESSIONS_GREETING_MAX)
@@ -1211,17 +1238,6 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 		return error_no_memory(err, "a session");
 	}
 	session->last_call_id /= 2; /* it does not come to 0 */
-	session->greeting =
-		peer_count_enter(&server->greeting, node_id, SESSIONS_GREETING_PER_NODE_MAX, &is_full);
-	if (!session->greeting) {
-		free(session);
-		if (!is_full)
-			return error_no_memory(err, "a session");
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d sessions of node %s are without hello; is its certificate used by "
-				 "two machines?",
-				 SESSIONS_GREETING_PER_NODE_MAX, node_id);
-	}
 	session->server = server;
 	session->call = call;
 	session->serial = ++server->session_serial;
@@ -1231,13 +1247,15 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 				       SESSION_HELLO_MAX_MS * USEC_PER_MSEC, TIMER_ACCURACY_US,
 				       on_hello_overdue, session);
 	if (r < 0) {
-		peer_count_leave(&server->greeting, session->greeting);
 		free(session);
 		return error_set(err, status_from_errno(r), r, "wait for hello of node %s", node_id);
 	}
 	rpc_call_set_data(call, session);
 	server->n_sessions++;
+	make_room(server, node_id);
 	server->n_greeting++;
+	TAILQ_INSERT_TAIL(&server->greeting, session, by_greeting);
+	session->is_greeting = true;
 	return STATUS_OK;
 }
 
@@ -1321,8 +1339,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 			"node %s is disconnected; its claims stay%s%s", session->node_id,
 			session->end_reason[0] != '\0' ? ": " : "", session->end_reason);
 	}
-	if (session->greeting)
-		end_greeting(session);
+	end_greeting(session);
 	controllers_session_lost(session);
 	server->n_sessions--;
 	(void)sd_event_source_disable_unref(session->hello_timer);

@@ -56,8 +56,9 @@ struct session {
 	char end_reason[NODE_REASON_MAX + 1]; /* why the server ended it; empty: it did not */
 	struct session_calls calls; /* to plugins, that were sent and not answered; of controller.c */
 	uint64_t last_call_id;
-	sd_event_source *hello_timer; /* owned; until hello */
-	struct peer_count *greeting;  /* of its node; until hello */
+	sd_event_source *hello_timer;	  /* owned; until hello */
+	TAILQ_ENTRY(session) by_greeting; /* until hello; oldest first */
+	bool is_greeting;
 	sd_event_source *work_source; /* owned; while there is work to be sent */
 	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be sent */
 	size_t n_work, next_work;

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "node/lookup.h"
 #include "recovery/restore.h"
 #include "state/keys.h"
 #include "store/kv_sqlite.h"
@@ -445,6 +446,11 @@ void settle(struct fixture *f)
 {
 	run_for(f->event, SETTLE_MS);
 	run_idle(f->event);
+}
+
+void pass_grace(const struct fixture *f)
+{
+	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC);
 }
 
 int setup_db(void **state)

@@ -54,6 +54,11 @@ struct fixture {
 enum { SETTLE_MS = 3000 };
 void settle(struct fixture *f);
 
+/** Lets the time pass in which a server that begins to lead waits for its nodes: another boot counts after
+ * it.
+ */
+void pass_grace(const struct fixture *f);
+
 int setup(void **state);
 int setup_three(void **state); /* nodes */
 int setup_hundred(void **state);
@@ -87,7 +92,8 @@ enum status register_volume(struct fixture *f, struct fake_node *as, struct erro
 /** Another one. */
 enum status register_disk(struct fixture *f, struct fake_node *as, const char *name, const char *disk,
 			  struct error *err);
-/** Names the file system of all plugins' volumes, as in root's settings; "": none of them is a block device. */
+/** Names the file system of all plugins' volumes, as in root's settings; "": none of them is a block device.
+ */
 void name_fs_type(struct fixture *f, const char *fs_type);
 
 /** A CSI volume "vol-ID" of CSI_PLUGIN with the modes of @f, and what is stored beside it: context "zone"

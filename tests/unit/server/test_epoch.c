@@ -179,6 +179,7 @@ CLUSTER_TEST(a_node_in_a_new_boot_has_to_report_too)
 	struct error err;
 
 	forget_that_n1_has_it(f, &alloc, &held);
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* the claim may be of this boot */
 	assert_true(f->n1.welcomed);
 	connect_node(&f->n2, "n2");
@@ -210,7 +211,7 @@ static void expect_two_writers(struct fixture *f)
 	assert_error(held_twice_check_rivals(db, &err), STATUS_UNAVAILABLE, err, "n1");
 	assert_non_null(strstr(err.msg, "n2"));
 	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
-	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC);
+	pass_grace(f);
 	settle(f);
 	assert_int_equal(attest(f, "n2", NULL, "it is off", 0, false, NULL, NULL), STATUS_OK);
 	UNTIL(f, metric_of(f, "volumes_held_twice") == 0);
@@ -307,6 +308,7 @@ TEST_FIXTURE(a_refusal_looks_at_few_of_the_nodes_that_did_not_report, setup, tea
 static void come_as(struct fixture *f, const char *machine, const char *boot)
 {
 	f->n1.machine = machine;
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", boot, NULL, 0);
 	settle(f);
 }

@@ -365,6 +365,7 @@ static void report_forgotten_after_a_grant(struct fixture *f, bool is_back_in_an
 	forget_csi(f, &alloc, &held, &ticket);
 	grant_since(f);
 	held.state = is_back_in_another_boot ? CLAIM_NODE_DETACHED : held.state;
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", is_back_in_another_boot ? BOOT_2 : BOOT_1, NULL, 0);
 	report_with(&f->n1, 1, is_back_in_another_boot ? NULL : &alloc, &held, &ticket, false);
 	UNTIL(f, has_reported(f, "n1"));

@@ -684,3 +684,19 @@ CLUSTER_TEST(a_proven_mark_of_another_node_begins_an_epoch)
 	starts_anew(f, &f->n1);
 	assert_int_equal(state_epoch(&f->server->state), 1);
 }
+
+/* A restored store does not know whether the node is connected, and all that it holds is waited for. */
+CLUSTER_TEST(another_boot_waits_for_a_node_that_has_not_reported_after_a_restore)
+{
+	struct backup backup = {0};
+
+	take_volume(f);
+	lose(f, &f->n1); /* it has connected since the backup */
+	take_backup(f, &backup);
+	restore_knowing(f, &backup, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_non_null(strstr(f->n1.closed_message, "may come back; ask again in"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+}

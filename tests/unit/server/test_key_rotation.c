@@ -82,7 +82,7 @@ static void connect_with(struct fake_node *node, const char *id, const uint8_t *
 /* Past the grace of a server that has just begun to lead. */
 static void lead_long(struct fixture *f)
 {
-	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC);
+	pass_grace(f);
 	settle(f);
 }
 

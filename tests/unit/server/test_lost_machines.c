@@ -87,7 +87,7 @@ UNIT_SETUP(lose_machine, struct lost, w)
 	connect_node(&f->n2, "n2");
 	take_backup(f, &w->backup);
 	connect_node(&f->n2, "n2");
-	unit_clock_advance((uint64_t)nodes_grace_ms(f->server) * USEC_PER_MSEC); /* the first one is away */
+	pass_grace(f); /* the first one is away */
 	settle(f);
 	come(&f->n1, "n1", MACHINE_2, BOOT_2);
 	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);

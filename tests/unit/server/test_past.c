@@ -48,6 +48,7 @@ CLUSTER_TEST(volumes_held_in_an_earlier_boot_are_detached)
 	forget_attachment(f, &alloc, &past);
 	/* whatever the node says: only it itself is cut off */
 	(void)str_copy(past.external_node_id, sizeof(past.external_node_id), "i-n2");
+	pass_grace(f);
 	connect_as(f, &f->n1, "n1", BOOT_2);
 	report(f, &f->n1, 1, &alloc, NULL, true);
 	report(f, &f->n1, 1, NULL, &past, false);
@@ -93,6 +94,7 @@ CLUSTER_TEST(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any
 	struct claim past, held;
 
 	forget_attachment(f, &alloc, &past);
+	pass_grace(f);
 	connect_as(f, &f->n1, "n1", BOOT_2);
 	report(f, &f->n1, 1, &alloc, NULL, true);
 	report_with(&f->n1, 1, NULL, &past, NULL, true);
@@ -175,6 +177,7 @@ CLUSTER_TEST(a_past_claim_on_a_native_volume_is_not_stored)
 	forget_that_n1_has_it(f, &alloc, &past);
 	past.state = CLAIM_NODE_DETACHED;
 	past.generation = 5;
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	report(f, &f->n1, 1, NULL, &past, true);
 	(void)str_copy(past.volume_id, sizeof(past.volume_id),
@@ -197,6 +200,7 @@ CLUSTER_TEST(an_epoch_grants_no_generation_of_an_earlier_one)
 
 	forget_that_n1_has_it(f, &alloc, &past);
 	past.state = CLAIM_NODE_DETACHED;
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	report(f, &f->n1, 1, NULL, &past, false);
 	UNTIL(f, has_reported(f, "n1"));
@@ -251,6 +255,7 @@ CLUSTER_TEST(a_plugin_that_attaches_nothing_is_not_asked)
 
 	forget_attachment(f, &alloc, &past);
 	f->n1.csi = (struct fake_csi){.has_node = true, .needs_no_controller = true};
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	report(f, &f->n1, 1, &alloc, NULL, true);
 	report(f, &f->n1, 1, NULL, &past, false);
@@ -274,6 +279,7 @@ CLUSTER_TEST(a_node_that_is_not_listed_cannot_leave_the_detach_out)
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
 	report(f, &f->n2, 1, NULL, NULL, false);
 	f->n1.csi = (struct fake_csi){.has_node = true, .needs_no_controller = true};
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	report(f, &f->n1, 1, &alloc, NULL, true);
 	report(f, &f->n1, 1, NULL, &past, false);

@@ -179,6 +179,8 @@ CLUSTER_TEST(the_order_and_the_wait_outlive_the_server)
 	assert_int_equal(n_waiting(f, ALLOC_3), 2);
 	assert_string_equal(alloc_of(f, ALLOC_2)->wait_node_id, "n2");
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* which is the evidence */
 	start(f, ALLOC_3);
 	assert_true(is_pending(f, ALLOC_2));

@@ -162,6 +162,8 @@ CASE(a_job_and_an_allocation_that_waits_take_turns_as_they_came)
 	assert_int_equal(run_waiting(f, ALLOC_2, "db"), STATUS_OK);
 	restart(f);
 	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* which ends the first one */
 	UNTIL(f, placed_on(f, "db"));
 	assert_string_equal(placed_on(f, "db")->alloc.job_id, "web");
@@ -273,6 +275,8 @@ static void fail_member(struct fixture *f, struct fake_node *node, bool restarts
 	if (restarts) {
 		restart(f);
 		fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		lose(f, &f->n1);
 		fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* which frees the volume */
 	} else {
 		fake_node_send_released(node, &claim);

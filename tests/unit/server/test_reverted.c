@@ -138,6 +138,7 @@ CLUSTER_TEST(it_is_held_twice_through_a_restart_until_the_node_is_rebooted)
 	expect_held_twice(f, 1);
 	connect_node(&f->n2, "n2");
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_UNAVAILABLE);
+	pass_grace(f);
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
