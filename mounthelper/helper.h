@@ -53,7 +53,7 @@ struct helper {
 	struct keyline peer; /* the fields about it in every record */
 	struct tree stage;
 	struct tree publish;
-	uint32_t n_own; /* trees, log, lock_dir and the mount points that lead to them, by own_find() */
+	uint32_t n_own; /* trees, log, state, policy and the mount points that lead to them, by own_find() */
 	char own[OWN_MAX][OWN_SIZE];
 	int root_fd;	    /* "/" where the mounts are made */
 	int dev_fd;	    /* /dev there */

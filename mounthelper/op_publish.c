@@ -139,7 +139,7 @@ static struct outcome open_alloc(struct publishing *p)
 		       : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 }
 
-static struct outcome already_there(struct publishing *p, const struct place *mount)
+static struct outcome already_there(struct publishing *p, struct place *mount)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	struct outcome outcome;

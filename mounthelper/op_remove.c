@@ -10,7 +10,7 @@ struct removal {
 	struct helper *h;
 	const char *volume;
 	bool detach;
-	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
+	struct outcome (*check)(struct removal *r, struct place *mount); /* may it go? */
 	/* of UNPUBLISH */
 	int alloc_fd;
 	uint8_t slot;
@@ -70,7 +70,7 @@ static struct outcome may_be_ours(const struct tree *tree, const struct mount_fa
 					       : outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_STACKED);
 }
 
-static struct outcome may_unpublish(struct removal *r, const struct place *mount)
+static struct outcome may_unpublish(struct removal *r, struct place *mount)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	int is_ours = publish_is_of(r->alloc_fd, r->slot, r->volume);
@@ -120,7 +120,7 @@ struct outcome op_unpublish(struct helper *h, const union mh_request *request,
 	return outcome;
 }
 
-static struct outcome may_unstage(struct removal *r, const struct place *mount)
+static struct outcome may_unstage(struct removal *r, struct place *mount)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	int has_submounts;

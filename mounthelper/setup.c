@@ -43,6 +43,7 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 	n = start_libc((int)read(fd, ret, sizeof(*ret)), START_POLICY, path);
 	start_need(read(fd, &more, 1) == 0 && policy_file_check(ret, (size_t)n), START_POLICY_FORMAT, 0,
 		   path);
+	h->n_own += (uint32_t)start_sys(own_find(h, root_fd, path, true), START_POLICY, path);
 	h->policy_root_fd = root_fd;
 	h->policy_path = path + 1;
 	memcpy(h->policy_digest, ret->text_digest, sizeof(h->policy_digest));
@@ -96,8 +97,7 @@ static void open_state(struct helper *h, int root_fd)
 	(void)str_format(path, sizeof(path), "%s/state", agent->lock_dir);
 	r = path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600);
 	h->state_fd = start_sys(r, START_STATE, agent->lock_dir);
-	h->n_own += (uint32_t)start_sys(own_find(h, root_fd, agent->lock_dir, true), START_STATE,
-					agent->lock_dir);
+	h->n_own += (uint32_t)start_sys(own_find(h, root_fd, path, true), START_STATE, agent->lock_dir);
 	/* it is for both launch modes; without CAP_CHOWN it stays for launch mode setuid */
 	if (h->launch_mode == LAUNCH_SETUID)
 		(void)!fchown(h->state_fd, agent->helper_uid, agent->helper_gid);

@@ -85,7 +85,7 @@ int own_find(struct helper *h, int root_fd, const char *path, bool all)
 	int r = fd < 0 ? fd : place_look(fd, name, &at);
 	uint32_t next = h->n_own;
 
-	while (r >= 0 || r == -ENOTDIR) { /* a file is no mount */
+	while (r >= 0 || r == -ENOTDIR) { /* a file may be a mount, too */
 		if (at.is_mount_root) {
 			TRY_SYS(mount_facts(&h->mountinfo, &at, &mount));
 			if (mount.root[0] == '\0' || next == OWN_MAX)

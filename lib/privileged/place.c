@@ -47,13 +47,9 @@ int place_of_fd(int fd, struct place *ret)
 
 int place_look(int dir_fd, const char *name, struct place *ret)
 {
-	struct place place;
+	int r = place_look_at(dir_fd, name, 0, ret);
 
-	TRY_SYS(place_look_at(dir_fd, name, 0, &place));
-	if (!S_ISDIR(place.mode))
-		return -ENOTDIR;
-	*ret = place;
-	return 0;
+	return r == 0 && !S_ISDIR(ret->mode) ? -ENOTDIR : r;
 }
 
 int place_open(int dir_fd, const char *name, struct place *ret)
@@ -77,7 +73,8 @@ int place_make(int dir_fd, const char *name, struct place *ret)
 
 bool place_is_same(const struct place *a, const struct place *b)
 {
-	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && a->ino == b->ino;
+	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && a->ino == b->ino &&
+	       a->idmap == b->idmap;
 }
 
 static void set_root(struct mount_facts *facts, uint32_t dev_major, uint32_t dev_minor, const char *root)
@@ -99,7 +96,7 @@ static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *re
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
 				    .parent = st.mnt_parent_id,
-				    .attributes = (st.mnt_attr & MOUNT_RESTRICTIONS) |
+				    .attributes = (st.mnt_attr & MOUNT_ATTRIBUTES) |
 						  (st.sb_flags & SYS_MOUNT_ATTR_RDONLY)};
 	if (names == 0)
 		return 0;
@@ -111,7 +108,7 @@ static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *re
 	return 0;
 }
 
-static uint64_t restrictions_of(const struct mount_entry *entry)
+static uint64_t attributes_of(const struct mount_entry *entry)
 {
 	static const struct {
 		const char *word;
@@ -120,7 +117,8 @@ static uint64_t restrictions_of(const struct mount_entry *entry)
 		     {"nosuid", SYS_MOUNT_ATTR_NOSUID},
 		     {"nodev", SYS_MOUNT_ATTR_NODEV},
 		     {"noexec", SYS_MOUNT_ATTR_NOEXEC},
-		     {"nosymfollow", SYS_MOUNT_ATTR_NOSYMFOLLOW}};
+		     {"nosymfollow", SYS_MOUNT_ATTR_NOSYMFOLLOW},
+		     {"idmapped", SYS_MOUNT_ATTR_IDMAP}};
 	uint64_t attributes = mount_option_is_set(entry->super_options, "ro") ? SYS_MOUNT_ATTR_RDONLY : 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -148,15 +146,17 @@ static int find_facts(struct mountinfo *table, const struct place *place, uint64
 	*ret = (struct mount_facts){.peer_group = entry.peer_group,
 				    .master = entry.master,
 				    .parent = entry.parent,
-				    .attributes = restrictions_of(&entry)};
+				    .attributes = attributes_of(&entry)};
 	(void)str_copy(ret->type, sizeof(ret->type), entry.type);
 	set_root(ret, entry.dev_major, entry.dev_minor, entry.root);
 	return 0;
 }
 
-int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret)
+int mount_facts(struct mountinfo *table, struct place *place, struct mount_facts *ret)
 {
-	return find_facts(table, place, SYS_STATMOUNT_MNT_ROOT | SYS_STATMOUNT_FS_TYPE, ret);
+	TRY_SYS(find_facts(table, place, SYS_STATMOUNT_MNT_ROOT | SYS_STATMOUNT_FS_TYPE, ret));
+	place->idmap = ret->attributes & SYS_MOUNT_ATTR_IDMAP;
+	return 0;
 }
 
 int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret)
@@ -192,5 +192,5 @@ int mount_has_submounts(struct mountinfo *table, const struct place *place)
 
 bool mount_shows(const struct mount_facts *facts, uint64_t attributes)
 {
-	return facts->attributes == (attributes & MOUNT_RESTRICTIONS);
+	return ((facts->attributes ^ attributes) & MOUNT_RESTRICTIONS) == 0;
 }

@@ -26,6 +26,7 @@ struct place {
 	uint32_t uid;
 	uint16_t mode;
 	bool is_mount_root;
+	uint64_t idmap; /* MOUNT_ATTR_IDMAP if mount_facts() found its mount to show other owners */
 };
 
 #define PLACE_INIT           \
@@ -40,7 +41,7 @@ void place_release(struct place *place);
 /** Pins the directory @name in @dir_fd. Returns 0 or a negative errno; @ret untouched then. */
 int place_open(int dir_fd, const char *name, struct place *ret);
 
-/** The same as place_open(), without pinning it: ret->fd stays -EBADF. */
+/** The same as place_open(), without pinning it: ret->fd stays -EBADF. -ENOTDIR fills @ret, too. */
 int place_look(int dir_fd, const char *name, struct place *ret);
 
 /** The same for an open descriptor, without taking it over: ret->fd stays -EBADF. */
@@ -49,13 +50,14 @@ int place_of_fd(int fd, struct place *ret);
 /** mkdirat, then place_open; a directory that exists is fine. */
 int place_make(int dir_fd, const char *name, struct place *ret);
 
-/** Do both show the same directory of the same file system? */
+/** Do both show the same directory of the same file system, both by an idmapped mount or neither? */
 bool place_is_same(const struct place *a, const struct place *b);
 
 /* The attributes that restrict what can be done with a mount. */
 enum {
 	MOUNT_RESTRICTIONS = SYS_MOUNT_ATTR_RDONLY | SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV |
 			     SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW,
+	MOUNT_ATTRIBUTES = MOUNT_RESTRICTIONS | SYS_MOUNT_ATTR_IDMAP,
 };
 
 /* Had without a question to the file system, whose server or daemon may never answer. */
@@ -64,14 +66,14 @@ struct mount_facts {
 	uint64_t master;     /* peer group it is a slave of, or 0 */
 	uint64_t parent;     /* the mount that it is mounted on, an id as in struct place */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
-	uint64_t attributes; /* of MOUNT_RESTRICTIONS; read-only also if only the file system is */
+	uint64_t attributes; /* of MOUNT_ATTRIBUTES; read-only also if only the file system is */
 	char type[16];	     /* of the file system, empty for a longer name */
 	char root[1024]; /* its root: device of the file system and path in it, as /8:1 or /8:1/a/b; empty if
 			  * longer. Files of a btrfs show other devices. */
 };
 
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
-int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
+int mount_facts(struct mountinfo *table, struct place *place, struct mount_facts *ret);
 
 /** The same without names: root_is_whole, root and type may be unset. For names the kernel allocates 12 KiB
  * and formats a path. */

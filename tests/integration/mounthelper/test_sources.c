@@ -778,16 +778,65 @@ TEST_FIXTURE(a_host_path_above_a_subvolume_with_the_trees_is_never_staged, start
 	MUST(umount(HOST "/data"));
 }
 
-/* The log is a file of a tmpfs, the state one of a folder. A task that is root would write them. */
-TEST_FIXTURE(a_host_path_that_shows_the_log_or_the_state_is_never_staged, start, stop)
+/* The log is a file of a tmpfs, the state and the policy are those of a folder. A task that is root would
+ * write them: the policy names what of the host it gets. */
+TEST_FIXTURE(a_host_path_that_shows_log_state_or_policy_is_never_staged, start, stop)
 {
-	static const char *const sources[] = {TEST_PREFIX "/lock", TEST_PREFIX "/log"};
+	static const char *const sources[] = {TEST_PREFIX "/lock", TEST_PREFIX "/log", TEST_PREFIX "/etc"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
 		MUST(mount(sources[i], HOST "/data", NULL, MS_BIND, NULL));
 		expect_host_path_shows_own();
 		MUST(umount(HOST "/data"));
 	}
+}
+
+/* As on a machine from an image, whose files that are written are bound from another disk. */
+TEST_FIXTURE(a_host_path_that_shows_a_file_bound_as_log_state_or_policy_is_never_staged, start, stop)
+{
+	static const char *const files[] = {LOG_PATH, STATE_PATH, POLICY_PATH};
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		MUST(mount("disk", HOST "/data", "tmpfs", 0, "mode=0755,uid=0"));
+		(void)agent_stop(&agent);
+		RUN("/bin/cp", "-a", files[i], HOST "/data/file");
+		MUST(mount(HOST "/data/file", files[i], NULL, MS_BIND, NULL));
+		agent_up(&agent);
+		expect_host_path_shows_own();
+		(void)agent_stop(&agent);
+		MUST(umount(files[i]));
+		RUN("/bin/cp", "-a", HOST "/data/file", files[i]);
+		MUST(umount(HOST "/data"));
+		agent_up(&agent);
+	}
+}
+
+/* Files of uid 1 are nobody's by the path, and so by the publish. */
+TEST_FIXTURE(a_host_path_that_became_an_idmapped_mount_is_staged_anew, start, stop)
+{
+	struct stat st;
+
+	MUST(mkdir(HOST "/data/sub", 0755));
+	MUST(chown(HOST "/data/sub", 1, 1));
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_OK);
+	if (mount_idmapped(HOST "/data", HOST "/data", "64104 64104 1\n")) {
+		expect_publish(&agent, publish_of("data", hostvol("data"), false), MH_CONFLICT);
+		assert_last_record("step=source reason=other-mount");
+		expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_CONFLICT);
+		assert_last_record("reason=other-mount");
+		expect_unstage(&agent, unstage("vol-1"), MH_OK);
+		expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_OK);
+		expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_ALREADY);
+		expect_publish(&agent, publish_of("data", hostvol("data"), false), MH_OK);
+		expect_publish(&agent, publish_of("data", hostvol("data"), false), MH_ALREADY);
+		MUST(umount(HOST "/data"));
+		expect_publish(&agent, publish_of("data", hostvol("data"), false), MH_CONFLICT);
+		MUST(stat(PUBLISHED "/sub", &st));
+		assert_int_equal(st.st_uid, 65534);
+		expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	}
+	MUST(rmdir(HOST "/data/sub"));
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 }
 
 TEST_FIXTURE(mounts_of_the_host_reach_a_shared_host_volume_alone, start, stop)

@@ -3,7 +3,12 @@
 
 #include "ticket_check.h"
 
+#include "base/sys.h"
+
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static void sign_for(struct ticket *ticket, const char *profile, const struct mh_source *source)
@@ -86,6 +91,50 @@ void take_away(struct agent *agent)
 void take_away_plugins(struct agent *agent)
 {
 	take_away_from(agent, unstage_plugins("vol-1"));
+}
+
+/* A user namespace in which @map maps users and groups; its process has ended. */
+static int make_user_namespace(const char *map)
+{
+	static const char *const files[] = {"uid_map", "gid_map"};
+	char path[64];
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+	int ns, fd;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		for (;;)
+			(void)pause();
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		(void)str_format(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		assert_true(fd >= 0 && write(fd, map, strlen(map)) > 0);
+		(void)close(fd);
+	}
+	(void)str_format(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	ns = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(ns >= 0);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return ns;
+}
+
+bool mount_idmapped(const char *source, const char *target, const char *map)
+{
+	const int ns = make_user_namespace(map);
+	const struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)ns};
+	int fd = sys_open_tree(AT_FDCWD, source, SYS_OPEN_TREE_CLONE | O_CLOEXEC);
+	int r;
+
+	assert_true(fd >= 0);
+	r = sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr);
+	if (r != -EINVAL) {
+		assert_int_equal(r, 0);
+		assert_int_equal(sys_move_mount(fd, "", AT_FDCWD, target, SYS_MOVE_MOUNT_F_EMPTY_PATH), 0);
+	}
+	(void)close(fd);
+	(void)close(ns);
+	return r == 0;
 }
 
 int task_writes(const char *path)

@@ -29,5 +29,9 @@ void assert_words(const char *options, const char *present, const char *absent);
 /** Is the staged mount inert and private, and has the words of @more besides? */
 void assert_inert(const char *more);
 
+/** Mounts @source at @target, with the owners that @map makes of its own. False on a kernel before 6.3, which
+ * has no such mount of a tmpfs. */
+bool mount_idmapped(const char *source, const char *target, const char *map);
+
 /** Create the file @path as TASK_UID. Returns errno, or 0. */
 int task_writes(const char *path);

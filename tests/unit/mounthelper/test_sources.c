@@ -355,6 +355,37 @@ TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, 
 	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
 }
 
+static void publish_with_other_owners(void)
+{
+	int a, vol;
+
+	begin();
+	a = find_node(find_node(k.systems[0].root, "data"), "a");
+	vol = find_node(a, "vol");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	attach_at(new_mount(0, vol, SYS_MOUNT_ATTR_IDMAP), (struct position){.node = vol});
+	mine[HOSTVOL].owner_uid = MAPPED_UID;
+	ASSERT_REPLY(publish(publish_host_volume()), MH_CONFLICT);
+	ASSERT_RECORDED("step=source reason=other-mount");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT);
+	ASSERT_RECORDED("reason=other-mount");
+	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_OK);
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_ALREADY);
+	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
+	ASSERT_REPLY(publish(publish_host_volume()), MH_ALREADY);
+	mine[HOSTVOL].owner_uid = OWNER;
+}
+
+TEST_FIXTURE(a_host_volume_is_published_with_the_owners_that_its_path_shows, begin_test, teardown)
+{
+	for (int old = 0; old < 2; old++) {
+		fake_kernel_before_6_8(old != 0);
+		publish_with_other_owners();
+	}
+	fake_kernel_before_6_8(false);
+}
+
 TEST_FIXTURE(a_host_volume_that_needs_a_mount_is_refused_without_one, begin_test, teardown)
 {
 	mine[HOSTVOL].needs_mount = true;
