@@ -23,6 +23,7 @@
 #include "volume/store.h"
 #include "volume/view.h"
 
+#include <assert.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,7 @@ static enum status refuse_working(struct server *server, const struct rpc_call *
 				  const struct volume_entry *volume, const struct node_entry *node,
 				  const struct claim *claim, struct error *err)
 {
+	assert(claim); /* of the work */
 	if (!foreign_shows_claims(server, call, volume->namespace, claim->namespace))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "work of " FOREIGN_VOLUME " on node %s may continue with volume %s, and "
