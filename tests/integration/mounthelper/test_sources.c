@@ -795,17 +795,18 @@ TEST_FIXTURE(a_host_path_that_shows_log_state_or_policy_is_never_staged, start, 
 TEST_FIXTURE(a_host_path_that_shows_a_file_bound_as_log_state_or_policy_is_never_staged, start, stop)
 {
 	static const char *const files[] = {LOG_PATH, STATE_PATH, POLICY_PATH};
+	static const char copy[] = HOST "/data/file";
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		MUST(mount("disk", HOST "/data", "tmpfs", 0, "mode=0755,uid=0"));
 		(void)agent_stop(&agent);
-		RUN("/bin/cp", "-a", files[i], HOST "/data/file");
-		MUST(mount(HOST "/data/file", files[i], NULL, MS_BIND, NULL));
+		RUN("/bin/cp", "-a", files[i], copy);
+		MUST(mount(copy, files[i], NULL, MS_BIND, NULL));
 		agent_up(&agent);
 		expect_host_path_shows_own();
 		(void)agent_stop(&agent);
 		MUST(umount(files[i]));
-		RUN("/bin/cp", "-a", HOST "/data/file", files[i]);
+		RUN("/bin/cp", "-a", copy, files[i]);
 		MUST(umount(HOST "/data"));
 		agent_up(&agent);
 	}
