@@ -1095,12 +1095,48 @@ static void on_dev(enum status status, const struct error *err, const json_t *js
 	}
 }
 
+/* Podman shows it as created after a restart that failed. Nothing of a tenant runs in a network's. */
+static bool may_have_run(const struct op *op)
+{
+	return op->taken.order.kind == ORDER_START && (op->is_restart || op->taken.use == NONCE_DONE);
+}
+
+static const char *storage_of(const json_t *inspected)
+{
+	const char *storage = json_string_value(json_object_get(inspected, "Driver"));
+
+	return storage ? storage : "";
+}
+
+/* Before a start podman makes and copies files by paths in the root, on the host. Another task that has that
+ * root from the run before leads these paths to folders of the host, but not those of an overlay, whose mount
+ * is a new one. */
+static bool is_overlay(const json_t *inspected)
+{
+	return str_eq(storage_of(inspected), "overlay");
+}
+
+static void refuse_storage(struct op *op, const json_t *inspected)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+			"task '%s' of allocation %s is not started again: podman keeps its root by the "
+			"storage driver '%.32s', by which a task can have podman write outside of it. Next: "
+			"have the job replace the member, and set the storage driver overlay in "
+			"containers-storage.conf(5)",
+			op->task, op->alloc, storage_of(inspected));
+	withdraw(op, "storage", &err);
+}
+
 static void on_own_look(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
 
 	if (status != STATUS_OK)
 		op_fail(op, err);
+	else if (may_have_run(op) && !is_overlay(json))
+		refuse_storage(op, json);
 	else if ((!op->is_restart && !readback_annotations(json, &op->fault)) ||
 		 !readback_options(op->readback, json, &op->fault))
 		refuse_made(op);

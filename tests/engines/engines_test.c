@@ -663,9 +663,9 @@ static void a_task_that_failed_is_restarted_on_its_mounts(void **state)
 	int32_t code;
 	struct wish w;
 
-	wish_task(
-		&w, "again",
-		"echo run >> /vol/runs; echo run >> /runs; [ $(wc -l < /runs) -ge 3 ] && sleep 1000; exit 4");
+	wish_task(&w, "again",
+		  "echo run >> /vol/runs; echo run >> /var/runs; [ $(wc -l < /var/runs) -ge 3 ] && sleep "
+		  "1000; exit 4");
 	w.task.n_volumes = 1;
 	w.order.not_after_ms = (uint64_t)clock_realtime_ms() + 8000;
 	allow_restarts(&w, 1);
@@ -680,7 +680,7 @@ static void a_task_that_failed_is_restarted_on_its_mounts(void **state)
 	assert_int_equal(restart(&w, &err), STATUS_OK);
 	assert_int_equal(state_of("again"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING);
 	assert_int_equal(restart(&w, &err), STATUS_OK); /* it runs: the same answer */
-	exec_well("again", "wc -l < /vol/runs; wc -l < /runs", out, &code);
+	exec_well("again", "wc -l < /vol/runs; wc -l < /var/runs", out, &code);
 	assert_string_equal(out, "3\n3\n");
 	assert_int_equal(stop("again"), STATUS_OK);
 	(void)wait_exit("again");
@@ -688,6 +688,21 @@ static void a_task_that_failed_is_restarted_on_its_mounts(void **state)
 	refused("a restart of a task that is destroyed", restart(&w, &err), STATUS_FAILED_PRECONDITION,
 		"ended", &err);
 	assert_int_equal(state_of("again"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_UNSPECIFIED);
+}
+
+static void a_task_whose_root_is_a_folder_of_the_host_is_not_restarted(void **state)
+{
+	struct error err = {0};
+	struct wish w;
+
+	wish_task(&w, "folders", "exit 4");
+	allow_restarts(&w, 1);
+	start_well(&w);
+	assert_int_equal(wait_exit("folders"), 4);
+	assert_int_equal(restart(&w, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "by the storage driver 'vfs'"));
+	assert_int_equal(state_of("folders"), HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED);
+	assert_int_equal(destroy("folders", false), STATUS_OK);
 }
 
 static void look_until_health(const char *task, const char *health)
@@ -727,7 +742,7 @@ static void start_checked(struct wish *w, const char *task, Holdfast__Driver__V1
 
 static void a_health_check_runs_in_its_task(void **state)
 {
-	char *there[] = {text("/bin/sh"), text("-c"), text("test -e /ok")};
+	char *there[] = {text("/bin/sh"), text("-c"), text("test -e /var/ok")};
 	char *hangs[] = {text("/bin/sleep"), text("1000")}, *missing[] = {text("/bin/no-such-program")};
 	Holdfast__Driver__V1__HealthCheck check;
 	char out[256];
@@ -736,9 +751,9 @@ static void a_health_check_runs_in_its_task(void **state)
 
 	start_checked(&w, "checked", &check, there, 3);
 	look_until_health("checked", "unhealthy");
-	exec_well("checked", "touch /ok", out, &code);
+	exec_well("checked", "touch /var/ok", out, &code);
 	look_until_health("checked", "healthy");
-	exec_well("checked", "rm /ok", out, &code);
+	exec_well("checked", "rm /var/ok", out, &code);
 	look_until_health("checked", "unhealthy");
 	assert_int_equal(destroy("checked", true), STATUS_OK);
 	start_checked(&w, "hangs", &check, hangs, 2);
@@ -758,10 +773,10 @@ static void a_task_has_its_own_time_to_stop(void **state)
 	int32_t code;
 	struct wish w;
 
-	wish_task(&w, "slow", "trap 'sleep 12; exit 6' TERM; touch /ready; while :; do sleep 1; done");
+	wish_task(&w, "slow", "trap 'sleep 12; exit 6' TERM; touch /var/ready; while :; do sleep 1; done");
 	w.task.stop_timeout_ms = 60000;
 	start_well(&w);
-	exec_well("slow", "while ! [ -e /ready ]; do sleep 0.1; done", out, &code);
+	exec_well("slow", "while ! [ -e /var/ready ]; do sleep 0.1; done", out, &code);
 	assert_int_equal(stop_in("slow", 0), STATUS_OK);
 	assert_int_equal(wait_exit("slow"), 6);
 	assert_int_equal(destroy("slow", false), STATUS_OK);
@@ -1828,6 +1843,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest begun[] = {cmocka_unit_test(begin_before_the_kill)};
 	const struct CMUnitTest killed[] = {
 		cmocka_unit_test(a_task_outlives_its_driver_and_is_not_started_again)};
+	const struct CMUnitTest folders[] = {
+		cmocka_unit_test(a_task_whose_root_is_a_folder_of_the_host_is_not_restarted)};
 	const char *phase = argc == 2 ? argv[1] : "";
 	int failed = 2;
 
@@ -1849,6 +1866,8 @@ int main(int argc, char **argv)
 		failed = cmocka_run_group_tests(honest, NULL, NULL);
 	else if (str_eq(phase, "old_runc"))
 		failed = cmocka_run_group_tests(old_runc, NULL, NULL);
+	else if (str_eq(phase, "folders"))
+		failed = cmocka_run_group_tests(folders, NULL, NULL);
 	else if (str_eq(phase, "stranger"))
 		failed = cmocka_run_group_tests(stranger, NULL, NULL);
 	else if (str_eq(phase, "begun"))

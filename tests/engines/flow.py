@@ -81,7 +81,7 @@ RESTARTS = """restart {{
     delay    = "2s"
   }}
   health {{
-    argv     = ["/bin/sh", "-c", "test -e /healthy"]
+    argv     = ["/bin/sh", "-c", "test -e /var/healthy"]
     interval = "1s"
     timeout  = "1s"
     retries  = 1
@@ -522,7 +522,7 @@ class Flow(Execs):
         self.until_running(alloc)
         wait_for("the task to be unhealthy", lambda: self.health(alloc) == "unhealthy")
         assert int(self.status(alloc).get("healthy_time_ms", 0)) == 0
-        assert self.exec(alloc, "touch /healthy").returncode == 0
+        assert self.exec(alloc, "touch /var/healthy").returncode == 0
         wait_for("the task to be healthy", lambda: self.health(alloc) == "healthy")
         found = self.status(alloc)
         assert int(found["healthy_time_ms"]) > 0 and int(found.get("unhealthy_time_ms", 0)) == 0, found

@@ -153,8 +153,7 @@ class World:
             self.enter_suite()
         self.start_engine()
         self.make_image()
-        os.chown(self.work / "engine.sock", 0, DRIVER_ID)
-        os.chmod(self.work / "engine.sock", 0o660)
+        self.allow(self.work / "engine.sock")
         for name in ("run", "state"):
             os.chown(self.work / name, DRIVER_ID, DRIVER_ID)
         self.old_runc = self.runc_line()
@@ -205,8 +204,8 @@ class World:
         lines = "".join(f'{name} = "{folder}/{name}.sock"\n' for name in names)
         (self.work / "containers.conf").write_text(f"{settings}[engine.volume_plugins]\n{lines}", encoding="ascii")
 
-    def start_engine(self, keeps_tasks=False):
-        """@keeps_tasks: they continue while it is away, as those of podman always do"""
+    def start_engine(self, keeps_tasks=False, storage="overlay"):
+        """@keeps_tasks: they continue while it is away, as those of podman always do; @storage: of podman, with images of its own"""
         work, env = self.work, dict(os.environ)
         if self.engine == "docker":
             words = ["dockerd", "--data-root", f"{work}/data", "--exec-root", f"{work}/exec", "-H", f"unix://{work}/engine.sock",
@@ -214,12 +213,17 @@ class World:
         else:
             (work / "containers.conf").write_text(CONTAINERS_CONF, encoding="ascii")
             (work / "storage.conf").write_text(
-                f'[storage]\ndriver = "vfs"\ngraphroot = "{work}/graph"\nrunroot = "{work}/runroot"\n', encoding="ascii")
+                f'[storage]\ndriver = "{storage}"\ngraphroot = "{work}/graph-{storage}"\nrunroot = "{work}/runroot-{storage}"\n', encoding="ascii")
             env |= {"CONTAINERS_CONF": f"{work}/containers.conf", "CONTAINERS_STORAGE_CONF": f"{work}/storage.conf"}
             words = [*self.command, "system", "service", "--time=0", f"unix://{work}/engine.sock"]
         self.env = env
         self.start("engine", words, env=env)
         wait_for(f"{self.engine} answers", self.engine_answers)
+
+    def change_storage(self, storage):
+        self.stop("engine")
+        self.start_engine(storage=storage)
+        self.allow(self.work / "engine.sock")
 
     def engine_answers(self):
         if self.processes["engine"].poll() is not None:
@@ -232,6 +236,7 @@ class World:
     def make_image(self):
         folder = self.work / "image"
         (folder / "bin").mkdir(parents=True)
+        (folder / "var").mkdir()  # tasks write to it: of an overlay, the root itself is read-only for them
         shutil.copy("/bin/busybox", folder / "bin/busybox")
         for name in ("sh", "ls", "cat", "echo", "sleep", "sed", "stty", "touch", "head", "grep"):
             (folder / "bin" / name).symlink_to("busybox")
@@ -452,6 +457,19 @@ def old_runc_cases(world):
     world.start_driver()
 
 
+def storage_cases(world, cases):
+    """Podman with container roots that are folders of the host."""
+    if world.engine != "podman":
+        return
+    world.change_storage("vfs")
+    world.add_image("localhost/bb:1", world.image_tar)
+    known = len(world.refusals())
+    yield from cases(world.phase("folders"))
+    new = world.refusals()[known:]
+    yield "a_restart_that_the_storage_forbids_is_on_record", None if new == [("storage", "FAILED_PRECONDITION")] else f"{new}"
+    world.change_storage("overlay")
+
+
 def leftover_cases(world):
     """A driver that begins takes away what an earlier boot left, and nothing else."""
     boot, before = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(), "0190a6f2-0000-7000-8000-0000000000b1"
@@ -496,6 +514,7 @@ def driver_cases(world):
     yield from cases(world.phase("killed"))
     yield from liar.cases(world)
     yield from old_runc_cases(world)
+    yield from storage_cases(world, cases)
     yield from leftover_cases(world)
     left = world.containers()
     yield "no_container_is_left", f"{left}" if left else None

@@ -73,6 +73,8 @@ static struct {
 	const char *started;  /* NULL: at the begin of the year */
 	const char *image_work_dir;
 	bool describes_nothing; /* podman, by its own API */
+	bool has_no_flags;	/* of the mount, likewise */
+	const char *storage;	/* its driver; "": podman describes none; NULL: overlay */
 	bool is_dev_link;	/* in the image */
 	bool has_no_dev;	/* likewise */
 	bool is_start_refused;
@@ -336,10 +338,18 @@ static json_t *describe_network(void)
 /* Podman's own description, or that of a path in the container. */
 static json_t *describe_by_podman(void)
 {
+	json_t *json;
+
 	if (str_starts_with(model.last, "HEAD "))
 		return json_pack("{s:I}", "mode", model.is_dev_link ? 134218239LL : 2147484141LL);
-	return json_pack("{s:{}, s:[{s:s, s:b, s:[s, s]}]}", "Config", "Mounts", "Destination", "/vol", "RW",
-			 1, "Options", "nosuid", "nodev");
+	json = json_pack("{s:s, s:{}, s:[{s:s, s:b, s:[s, s]}]}", "Driver",
+			 model.storage ? model.storage : "overlay", "Config", "Mounts", "Destination", "/vol",
+			 "RW", 1, "Options", "nosuid", "nodev");
+	if (model.has_no_flags)
+		(void)json_object_del(json, "Mounts");
+	if (model.storage && model.storage[0] == '\0')
+		(void)json_object_del(json, "Driver");
+	return json;
 }
 
 /* Answers the last request. */
@@ -841,7 +851,7 @@ CASE(a_restart_of_podman_is_compared_with_its_own_description)
 {
 	be_podman(f, "4.3.1");
 	start_well(f);
-	model.describes_nothing = true;
+	model.has_no_flags = true;
 	order_task(f, true);
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
 	assert_contains(answer.msg, "mount_flags is 'rw', not 'rw,nosuid,nodev'");
@@ -965,6 +975,48 @@ CASE(an_image_with_a_link_for_its_devices_starts_nothing)
 	model.is_dev_link = false;
 	model.has_no_dev = true;
 	start_well(f);
+}
+
+static void expect_storage_refused(struct fixture *f, const char *storage)
+{
+	model.storage = storage;
+	order_task(f, true);
+	expect_not_started(f, "is not started again: podman keeps its root by the storage driver '",
+			   "reason=storage code=FAILED_PRECONDITION");
+	assert_contains(answer.msg, storage);
+	assert_null(strstr(model.asked, "HEAD ")); /* by which podman follows the paths, too */
+	assert_non_null(model.body);
+}
+
+CASE(podman_restarts_no_container_whose_root_is_a_folder_of_the_host)
+{
+	be_podman(f, "4.3.1");
+	model.storage = "vfs";
+	start_well(f); /* nothing has run in it */
+	expect_storage_refused(f, "vfs");
+	model.storage = "overlay";
+	order_task(f, true);
+	assert_contains(model.asked, "POST " NAME "/start");
+}
+
+CASE(podman_restarts_no_container_whose_storage_it_does_not_describe)
+{
+	be_podman(f, "4.3.1");
+	start_well(f);
+	expect_storage_refused(f, "overlay2");
+	expect_storage_refused(f, "");
+}
+
+/* As podman shows it after a restart that failed. */
+CASE(podman_starts_no_container_again_whose_root_is_a_folder_of_the_host)
+{
+	be_podman(f, "4.3.1");
+	start_well(f);
+	model.has_run = false;
+	model.storage = "vfs";
+	order_task(f, false);
+	expect_not_started(f, "by the storage driver 'vfs'", "reason=storage code=FAILED_PRECONDITION");
+	assert_null(model.body);
 }
 
 /* By its Docker API podman makes the working folder behind a link of the image, as root; by its own also one
@@ -1754,6 +1806,17 @@ CASE(a_task_whose_network_is_of_another_namespace_when_it_runs_is_ended)
 	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
 	assert_contains(answer.msg, "network is 'of another one', not 'of its namespace'");
 	assert_null(model.body);
+}
+
+/* Nothing of a tenant runs in its container. */
+CASE(a_network_whose_start_failed_is_started_on_any_storage)
+{
+	be_podman(f, "4.3.1");
+	model.storage = "vfs";
+	assert_ok(nonces_begin(f->driver.nonces, &f->order, clock_realtime_ms(), NULL));
+	assert_ok(nonces_finish(f->driver.nonces, f->order.nonce, NULL));
+	ask_network(f, "01000000000000000000000000000000");
+	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\n");
 }
 
 CASE(a_network_that_the_engine_made_otherwise_is_not_made_again)
