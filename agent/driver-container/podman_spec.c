@@ -119,7 +119,6 @@ static json_t *limit_of(const json_t *asked)
 	return json_pack("{s:s, s:I, s:I}", "type", name, "soft", soft, "hard", hard);
 }
 
-/* An empty list would mean podman's own limits. */
 static json_t *limits_of(const json_t *asked)
 {
 	return json_array_size(asked) > 0 ? list_of(asked, limit_of) : json_null();
@@ -251,6 +250,7 @@ static int add_scratch(json_t *spec)
 
 	if (!json_is_true(json_object_get(spec, "read_only_filesystem")))
 		return 0;
+	r |= json_object_set_new(spec, "read_write_tmpfs", json_true()); /* podman 5: of /dev and /dev/shm */
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		if (!has_mount_at(mounts, paths[i]))
 			r |= json_array_append_new(

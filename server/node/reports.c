@@ -1196,7 +1196,7 @@ static int on_hello_overdue(sd_event_source *source, uint64_t usec, void *userda
 }
 
 /* Ends the oldest session of the node without hello if another one would be too many. A node sends its hello
- * at once; a thief of its certificate that holds all places would keep it away until another boot counts. */
+ * at once; a thief of its certificate has to open more all the time to keep the node away. */
 static void make_room(struct server *server, const char *node_id)
 {
 	struct session *session, *oldest = NULL;

@@ -95,6 +95,7 @@ TEST(each_member_is_translated)
 		 "mounts",
 		 "[{'type': 'bind', 'source': '/s', 'destination': '/t', 'options': ['bind', 'ro', "
 		 "'rslave']}]"},
+		{HOST("'ReadonlyRootfs': true"), "read_write_tmpfs", "true"},
 		{HOST("'ReadonlyRootfs': true"), "mounts",
 		 "[" TMPFS("/tmp") ", " TMPFS("/var/tmp") ", " TMPFS("/run") "]"},
 		{HOST("'ReadonlyRootfs': true, 'Mounts': [{'Type': 'bind', 'Source': '/s', 'Target': '/tmp', "
