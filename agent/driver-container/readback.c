@@ -802,8 +802,6 @@ static bool is_of_engine(const struct readback *readback, const struct mount_ent
 					    "/run/.containerenv", "/run/secrets"};
 	static const char *const inits[] = {"/dev/init", "/run/podman-init", "/sbin/docker-init"};
 	static const char *const scratch[] = {"/tmp", "/var/tmp", "/run"}; /* podman's, of a read-only root */
-	static const char *const accounts[] = {"/etc/passwd",
-					       "/etc/group"}; /* likewise, if they lack the user */
 	bool is_read_only = json_is_true(json_object_get(host_of(readback->asked), "ReadonlyRootfs"));
 	bool has_init = json_is_true(json_object_get(host_of(readback->asked), "Init"));
 
@@ -817,9 +815,6 @@ static bool is_of_engine(const struct readback *readback, const struct mount_ent
 	for (size_t i = 0; is_read_only && i < ARRAY_SIZE(scratch); i++)
 		if (str_eq(entry->point, scratch[i]))
 			return str_eq(entry->type, "tmpfs") && str_eq(entry->root, "/");
-	for (size_t i = 0; is_read_only && i < ARRAY_SIZE(accounts); i++)
-		if (str_eq(entry->point, accounts[i]))
-			return str_eq(last_part(entry->root), last_part(accounts[i]));
 	for (size_t i = 0; i < readback->n_image_volumes; i++)
 		if (str_eq(entry->point, readback->image_volumes[i]))
 			return str_eq(last_part(entry->root), "_data");
