@@ -1040,7 +1040,9 @@ static void refuse_restart(struct op *op)
 				"task '%s' of allocation %s is not restarted: its container is not as "
 				"ordered now%s: %s is '%s', not '%s'",
 				op->task, op->alloc,
-				str_eq(fault->field, "labels") ? ", as an earlier driver made it" : "",
+				is_podman(op) && str_eq(fault->field, "labels")
+					? ", as an earlier driver made it"
+					: "",
 				fault->field, fault->found, fault->ordered);
 	withdraw(op, setting ? setting : "differs", &err);
 }

@@ -1051,6 +1051,15 @@ CASE(podman_starts_no_container_again_that_may_have_its_folder_made)
 	assert_null(model.body);
 }
 
+CASE(another_label_is_no_sign_of_an_earlier_driver_with_docker)
+{
+	start_well(f);
+	(void)json_object_set_new(json_object_get(model.body, "Labels"), "dev.holdfast.health",
+				  json_string("1"));
+	order_task(f, true);
+	expect_not_started(f, "its container is not as ordered now: labels is '1'", "reason=differs");
+}
+
 CASE(a_container_that_an_earlier_driver_made_and_never_started_is_made_again)
 {
 	be_podman(f, "4.3.1");
