@@ -352,30 +352,31 @@ static json_t *describe_by_podman(void)
 	return json;
 }
 
-/* Answers the last request. */
-static void answer_last(void)
+/* What the engine describes in answer to the last request, or NULL. */
+static json_t *described(void)
 {
-	engine_done_fn *done = model.done;
 	bool is_network = str_eq(model.last, "GET " NETWORK "/json");
 	bool is_look = str_eq(model.last, "GET " NAME "/json") || is_network;
-	bool is_other = str_eq(model.last, "GET " OTHER "/json");
-	bool is_create = strstr(model.last, "/containers/create");
-	bool is_image = str_starts_with(model.last, "GET /images/");
-	bool is_podman = !model.describes_nothing &&
-			 (str_starts_with(model.last, "GET /libpod") || str_starts_with(model.last, "HEAD "));
-	json_t *json = is_podman				       ? describe_by_podman()
-		       : is_create				       ? json_pack("{s:s}", "Id", ID)
-		       : is_network && model.body && joins(model.body) ? describe_network()
-		       : is_look && model.body			       ? describe()
-		       : is_image && model.variable
-			       ? json_pack("{s:{s:[s]}}", "Config", "Env", model.variable)
-		       : is_image && model.image_work_dir
-			       ? json_pack("{s:{s:s}}", "Config", "WorkingDir", model.image_work_dir)
-		       : is_image && model.called ? json_pack("{s:[s]}", "RepoDigests", model.called)
-						  : NULL;
-	struct error err;
 
-	model.done = NULL;
+	if (!model.describes_nothing &&
+	    (str_starts_with(model.last, "GET /libpod") || str_starts_with(model.last, "HEAD ")))
+		return describe_by_podman();
+	if (strstr(model.last, "/containers/create"))
+		return json_pack("{s:s}", "Id", ID);
+	if (is_look && model.body)
+		return is_network && joins(model.body) ? describe_network() : describe();
+	if (!str_starts_with(model.last, "GET /images/"))
+		return NULL;
+	if (model.variable)
+		return json_pack("{s:{s:[s]}}", "Config", "Env", model.variable);
+	if (model.image_work_dir)
+		return json_pack("{s:{s:s}}", "Config", "WorkingDir", model.image_work_dir);
+	return model.called ? json_pack("{s:[s]}", "RepoDigests", model.called) : NULL;
+}
+
+/* What the last request does. */
+static void carry_out(void)
+{
 	if (model.meanwhile && str_starts_with(model.last, model.at))
 		model.meanwhile();
 	if (str_starts_with(model.last, "POST " NAME "/start") && !model.is_start_refused)
@@ -392,23 +393,41 @@ static void answer_last(void)
 		json_decref(model.body);
 		model.body = NULL;
 	}
+}
+
+/* @json described() before it was carried out */
+static enum status status_of(const json_t *json, struct error *err)
+{
+	bool is_look = str_eq(model.last, "GET " NAME "/json") || str_eq(model.last, "GET " NETWORK "/json");
+	bool is_missing = str_eq(model.last, "GET " OTHER "/json") || (is_look && !json) ||
+			  (model.has_no_dev && strstr(model.last, "=%2Fdev")) ||
+			  (model.has_no_image && str_starts_with(model.last, "GET /images/"));
+
 	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_late)
-		done(error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "late"), &err, NULL, model.userdata);
-	else if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_refused)
-		done(error_set(&err, STATUS_FAILED_PRECONDITION, 0, "it lacks something"), &err, NULL,
-		     model.userdata);
-	else if (str_starts_with(model.last, "DELETE") && model.is_removal_refused)
-		done(error_set(&err, STATUS_INTERNAL, 0, "busy"), &err, NULL, model.userdata);
-	else if (strstr(model.last, "/kill?") && model.killed != STATUS_OK)
-		done(error_set(&err, model.killed, 0, "it cannot be killed"), &err, NULL, model.userdata);
-	else if (is_look && json && model.is_look_refused)
-		done(error_set(&err, STATUS_INTERNAL, 0, "too large"), &err, NULL, model.userdata);
-	else if (is_other || (model.has_no_dev && strstr(model.last, "=%2Fdev")) || (is_look && !json) ||
-		 (model.has_no_image && is_image))
-		done(error_set(&err, STATUS_NOT_FOUND, 0, "no such container"), &err, NULL, model.userdata);
-	else
-		done(STATUS_OK, NULL, json, model.userdata);
-	json_decref(json);
+		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0, "late");
+	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_refused)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it lacks something");
+	if (str_starts_with(model.last, "DELETE") && model.is_removal_refused)
+		return error_set(err, STATUS_INTERNAL, 0, "busy");
+	if (strstr(model.last, "/kill?") && model.killed != STATUS_OK)
+		return error_set(err, model.killed, 0, "it cannot be killed");
+	if (is_look && json && model.is_look_refused)
+		return error_set(err, STATUS_INTERNAL, 0, "too large");
+	return is_missing ? error_set(err, STATUS_NOT_FOUND, 0, "no such container") : STATUS_OK;
+}
+
+/* Answers the last request. */
+static void answer_last(void)
+{
+	cleanup(json_decrefp) json_t *json = described();
+	engine_done_fn *done = model.done;
+	enum status status;
+	struct error err;
+
+	model.done = NULL;
+	carry_out();
+	status = status_of(json, &err);
+	done(status, status == STATUS_OK ? NULL : &err, status == STATUS_OK ? json : NULL, model.userdata);
 }
 
 struct fixture {
