@@ -36,8 +36,7 @@ bool nodes_may_come_back(const struct server *server, const struct node_entry *n
 enum status nodes_check_away(const struct server *server, const struct node_entry *node, struct error *err);
 
 /** STATUS_FAILED_PRECONDITION: @boot_id, of a hello without a session to replace, is not that in which the
- * node may come back. Here also a node whose report is waited for may, until its
- * first session. */
+ * node may come back. Here also a node whose report is waited for may, until its first session. */
 enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
 			     struct error *err);
 

@@ -9,6 +9,7 @@
 #include "state/keys.h"
 #include "state/storage_index.h"
 #include "volume/identity.h"
+#include "volume/limits.h"
 #include "volume/snapshots.h"
 #include "volume/store.h"
 #include "volume/work.h"
@@ -1464,6 +1465,20 @@ CASE(a_snapshot_has_the_limits_that_its_volume_has_when_it_is_made)
 	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-3", MOUNTED), STATUS_OK);
 	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-4", MOUNTED), STATUS_PERMISSION_DENIED);
 	expect(&b, "Volumes.Create", FROM_SNAPSHOT("snap-5", MOUNTED), STATUS_OK);
+}
+
+/* A snapshot may be tried again without end. */
+TEST(limits_of_several_tries_name_each_secret_once)
+{
+	char *keys[] = {(char[]){"key"}};
+	Holdfast__V1__SourceLimits one = V1(source_limits, .n_secrets = 1, .secrets = keys);
+	cleanup_pb Holdfast__V1__SourceLimits *limits = NULL;
+	uint8_t bytes[16];
+
+	limits = holdfast__v1__source_limits__unpack(NULL, holdfast__v1__source_limits__pack(&one, bytes),
+						     bytes);
+	assert_true(limits_join(limits, &one));
+	assert_int_equal(limits->n_secrets, 1);
 }
 
 /* An earlier try may have made it. */
