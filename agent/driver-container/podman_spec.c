@@ -121,7 +121,7 @@ static json_t *limit_of(const json_t *asked)
 
 static json_t *limits_of(const json_t *asked)
 {
-	return json_array_size(asked) > 0 ? list_of(asked, limit_of) : json_null();
+	return list_of(asked, limit_of);
 }
 
 /* podman adds nosuid, nodev and noexec of the source. Mounts below a source are not bound, as by its Docker

@@ -1711,7 +1711,7 @@ CASE(a_wait_whose_caller_has_gone_leaves_its_place)
 	expect_wait_gone(f, 1);
 }
 
-/* @nonce of the order that made the container */
+/* @nonce of the order that made the container; NULL: there is none */
 static void ask_network(struct fixture *f, const char *nonce)
 {
 	Holdfast__Driver__V1__NetworkConfig config =
@@ -1729,8 +1729,9 @@ static void ask_network(struct fixture *f, const char *nonce)
 	memset(f->order.task, 0, sizeof(f->order.task));
 	order_digest(f->body, f->n_body, f->order.digest);
 	assert_ok(order_sign(&f->order, seed, NULL));
-	model.body =
-		container_of_network(&f->settings, &config, model.network_of ? model.network_of : "", &other);
+	if (nonce)
+		model.body = container_of_network(&f->settings, &config,
+						  model.network_of ? model.network_of : "", &other);
 	request.order = (ProtobufCBinaryData){sizeof(f->order), (uint8_t *)&f->order};
 	request.network = (ProtobufCBinaryData){f->n_body, f->body};
 	memset(&answer, 0, sizeof(answer));
@@ -1788,6 +1789,38 @@ static void join_network(struct fixture *f)
 	holdfast__driver__v1__task_config__free_unpacked(task, NULL);
 	order_digest(f->body, f->n_body, f->order.digest);
 	assert_ok(order_sign(&f->order, seed, NULL));
+}
+
+static void expect_namespace(void)
+{
+	assert_string_equal(json_string_value(json_object_get(json_object_get(model.body, "Labels"),
+							      "dev.holdfast.namespace")),
+			    "team-a");
+	model.network_of = "seen";
+}
+
+CASE(a_network_is_made_with_its_namespace)
+{
+	model.at = "POST /containers/create";
+	model.meanwhile = expect_namespace;
+	ask_network(f, NULL);
+	assert_string_equal(model.network_of, "seen");
+}
+
+CASE(a_task_of_the_last_run_is_compared_in_its_network_and_not_started_again)
+{
+	join_network(f);
+	model.network_of = "team-a";
+	start_late(f);
+	task_free_all(&f->driver);
+	model.done = NULL;
+	begin_process();
+	model.status = "running";
+	model.asked[0] = '\0';
+	assert_ok(task_recall_all(&f->driver, NULL));
+	expect_compared_and_removed(f);
+	assert_contains(model.asked, "GET " NETWORK "/json");
+	assert_null(strstr(model.asked, "/start"));
 }
 
 CASE(a_task_joins_the_network_of_its_namespace)
