@@ -2,13 +2,13 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
-#include "base/uuid.h"
 #include "call/call.h"
 #include "call/spec.h"
 #include "call/wait.h"
 #include "command/commands.h"
 #include "command/values.h"
 #include "conf/conf.h"
+#include "model/alloc_id.h"
 #include "model/volume.h"
 #include "pb/pbjson_word.h"
 #include "show/progress.h"
@@ -175,7 +175,7 @@ static enum status print_placement(struct invocation *inv, const Holdfast__V1__R
 static enum status name_alloc(Holdfast__V1__Allocation *alloc, struct error *err)
 {
 	char id[UUID_SIZE];
-	int r = alloc->id[0] == '\0' ? uuid_new(id) : 0;
+	int r = alloc->id[0] == '\0' ? alloc_id_new(alloc->namespace_, id) : 0;
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");

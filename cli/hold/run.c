@@ -5,6 +5,7 @@
 #include "command/settings.h"
 #include "hold/classify.h"
 #include "hold/holder.h"
+#include "model/alloc_id.h"
 #include "model/message.h"
 #include "show/output.h"
 
@@ -267,7 +268,7 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 	 * reports it by this id; one that the token may not see is not asked for twice. */
 	bool is_again = holder->is_absent && is_device(holder) && !holder->was_run_again;
 	int r = is_again ? str_copy(note.alloc_id, sizeof(note.alloc_id), holder->note.alloc_id)
-			 : uuid_new(note.alloc_id);
+			 : alloc_id_new(holder->alloc->namespace_, note.alloc_id);
 
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make an allocation id");

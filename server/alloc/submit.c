@@ -12,8 +12,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "base/uuid.h"
 #include "claim/refusal.h"
+#include "model/alloc_id.h"
 #include "model/alloc_validate.h"
 #include "model/node_loss.h"
 #include "model/pb.h"
@@ -105,6 +105,21 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	return true;
 }
 
+/* The server forgets allocations, and a node that lies may still have the mounts of one: its id must not
+ * become another namespace's. */
+static enum status check_id(const struct alloc *alloc, struct error *err)
+{
+	char mark[ALLOC_ID_MARK_SIZE];
+
+	if (alloc->id[0] == '\0' || alloc_id_is_of(alloc->id, alloc->namespace))
+		return STATUS_OK;
+	alloc_id_mark(alloc->namespace, mark);
+	return error_invalid(
+		err, "id",
+		"%s is not an id of namespace %s: these end in -%s; leave it out, and a new one is made",
+		alloc->id, alloc->namespace, mark);
+}
+
 /* It would wait for itself. */
 static enum status check_own_plugin(struct server *server, const struct alloc *alloc, struct error *err)
 {
@@ -147,10 +162,14 @@ static void alloc_begin(struct alloc *alloc)
 	alloc->client_description = NULL;
 }
 
-static enum status begin_new(struct alloc *alloc, struct error *err)
+static enum status begin_new(struct server *server, struct alloc *alloc, struct error *err)
 {
-	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
+	int r = 0;
 
+	if (alloc->id[0] == '\0')
+		do
+			r = alloc_id_new(alloc->namespace, alloc->id);
+		while (r >= 0 && state_alloc(&server->state, alloc->id));
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
 	alloc_begin(alloc);
@@ -162,7 +181,7 @@ enum status allocs_try_place(struct server *server, struct alloc *alloc,
 			     const struct placement_assumed *assumed, struct refusal *refusal,
 			     struct error *err)
 {
-	TRY(begin_new(alloc, err));
+	TRY(begin_new(server, alloc, err));
 	if (!(assumed && assumed->without))
 		TRY(pending_check(server, alloc, assumed, alloc->job_id[0] != '\0', err));
 	return placement_choose_node(server, alloc, assumed, refusal, err);
@@ -178,7 +197,7 @@ enum status allocs_place(struct server *server, struct alloc *alloc, struct refu
 static enum status place_or_wait(struct server *server, struct alloc *alloc, uint32_t wait_ms,
 				 struct refusal *refusal, struct error *err)
 {
-	TRY(begin_new(alloc, err));
+	TRY(begin_new(server, alloc, err));
 	enum status status = pending_check(server, alloc, NULL, true, err);
 	if (status == STATUS_OK)
 		status = placement_choose_node(server, alloc, NULL, refusal, err);
@@ -247,6 +266,7 @@ static enum status parse_submission(struct server *server, const Holdfast__V1__A
 	TRY(alloc_from_pb(pb, ret, err));
 	alloc_default(ret);
 	TRY(alloc_validate(ret, err));
+	TRY(check_id(ret, err));
 	TRY(check_own_plugin(server, ret, err));
 	return alloc_options_take(&server->state, pb, ret, ret_options, err);
 }
@@ -271,8 +291,6 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	known = state_alloc(&server->state, alloc.id);
 	if (!known)
 		return submit(server, call, &alloc, options, request, refusal, err);
-	/* ids are of all namespaces: one in another namespace gets the answer of an own one with another
-	 * content, and cannot get that of a missing one, which is made. 74 bits of an id are random. */
 	if (!same_submission(&known->alloc, &alloc) || !alloc_options_are(&server->state, known->id, options))
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,

@@ -13,7 +13,7 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 
-from world import CLUSTER, PREFIX, Failure, World, wait_for  # noqa: E402
+from world import CLUSTER, ID_MARK, PREFIX, Failure, World, wait_for  # noqa: E402
 
 from execs import Execs  # noqa: E402
 
@@ -178,7 +178,7 @@ class Flow(Execs):
             TASK_OF_NETWORK.format(task=task, script=script).replace("{", "{{").replace("}", "}}") for task, script in scripts.items()))
 
     def next_id(self):
-        return f"0192f3a0-0000-7000-{self.GROUP}-{self.n + 1:012d}"
+        return f"0192f3a0-{self.n + 1:04d}-7000-{self.GROUP}-{ID_MARK}"
 
     def run(self, script=STAYS, image="localhost/bb:1", spec=SPEC, check=True):
         """Submit it, for the only node that has the driver; its id."""

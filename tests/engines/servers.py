@@ -14,7 +14,7 @@ import subprocess
 import threading
 import traceback
 
-from flow import PREFIX, wait_for
+from flow import ID_MARK, PREFIX, wait_for
 
 from demo_servers import SERVERS, TLS, ServersWorld  # of tests/integration, see flow
 
@@ -179,7 +179,7 @@ class Table:
         assert unit.returncode == 0, f"exit {unit.returncode}: {said}"
 
     def alloc_run(self, i, n):
-        alloc = f"0192f3a0-0000-7000-8{i:03d}-{n:012d}"
+        alloc = f"{n:08d}-0000-7000-8{i:03d}-{ID_MARK}"
         holdfast, env = f"{PREFIX}/bin/holdfast", self.way(i, "deploy")
         finish([holdfast, "alloc", "run", f"{PREFIX}/etc/holdfast/volumes.d/alloc{i}.hcl", "--id", alloc], env=env)
         assert os.path.ismount(self.room.nodes[0].published(alloc)), "it is not mounted"

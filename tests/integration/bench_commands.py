@@ -10,7 +10,7 @@ import time
 import uuid
 
 import bench_volumes
-from world import PREFIX, Failure, World, run
+from world import ID_MARK, PREFIX, Failure, World, run
 
 ROUNDS = 60
 SOCKET = f"{PREFIX}/var/server/server.sock"
@@ -72,7 +72,7 @@ class Commands:
         self.allocation = world.spec("app.hcl", ALLOCATION)
 
     def round(self):
-        alloc = str(uuid.uuid4())
+        alloc = str(uuid.uuid4())[:24] + ID_MARK
         return {
             "true": timed("/bin/true"),
             "version": timed(PROGRAM, "version"),

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from world import PREFIX, Failure, World, proc_status, wait_for
+from world import ID_MARK, PREFIX, Failure, World, proc_status, wait_for
 
 import disk
 
@@ -50,7 +50,7 @@ class WorldTest(unittest.TestCase):
 
     def alloc_id(self, n):
         """An id that no other test of the class uses."""
-        return f"0192f3a0-0000-7000-8{self.serial:03d}-{n:012d}"
+        return f"0192f3a0-{n:04d}-7000-8{self.serial:03d}-{ID_MARK}"
 
     def run_alloc(self, alloc=None, node=None, check=True):
         node = node or self.node
@@ -173,7 +173,7 @@ class CsiTest(unittest.TestCase):
 
     def alloc_id(self, n=0):
         """An id that no other test of the class uses."""
-        return f"0192f3a0-0000-7000-8{self.serial:03d}-{n:012d}"
+        return f"0192f3a0-{n:04d}-7000-8{self.serial:03d}-{ID_MARK}"
 
     def create(self, volume, plugin_id, check=True, **more):
         spec = self.world.spec(f"{volume}.hcl", csi_volume(volume, plugin_id, **more))
@@ -184,7 +184,7 @@ class CsiTest(unittest.TestCase):
         return self.holdfast("volume", "register", spec, check=check)
 
     def run_alloc(self, alloc, *volumes, node=None, check=True, wait=True):
-        spec = self.world.spec(f"{alloc}.hcl", csi_alloc(f"a-{alloc[-4:]}", *volumes))
+        spec = self.world.spec(f"{alloc}.hcl", csi_alloc(f"a-{alloc[9:13]}", *volumes))
         return self.holdfast("alloc", "run", spec, "--node", (node or self.node).id, "--id", alloc,
                              *([] if wait else ["--no-wait"]), check=check)
 

@@ -20,7 +20,7 @@ import threading
 import time
 import unittest
 
-from case import CsiTest, Failure, wait_for
+from case import ID_MARK, CsiTest, Failure, wait_for
 
 from plugin import STACKS
 
@@ -111,7 +111,7 @@ class Case:
 
     @property
     def alloc(self):
-        return f"0192f3a0-0000-7000-8000-{self.number:012d}"
+        return f"0192f3a0-{self.number:04d}-7000-8000-{ID_MARK}"
 
     @property
     def shown(self):

@@ -238,7 +238,7 @@ class TestRun(PluginTest):
     KINDS = {"run": [None]}
 
     def run_plugin(self, alloc, timeout="10s"):
-        spec = self.world.spec(f"{alloc}.hcl", f"""name = "p-{alloc[-4:]}"
+        spec = self.world.spec(f"{alloc}.hcl", f"""name = "p-{alloc[9:13]}"
 driver = "none"
 csi_plugin {{
   id = "run"

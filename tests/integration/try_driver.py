@@ -17,9 +17,8 @@ import subprocess
 import sys
 import time
 
-from world import PREFIX, Failure, World, mounts_below, run, wait_for
+from world import ID_MARK, PREFIX, Failure, World, mounts_below, run, wait_for
 
-ALLOC = "0192f3a0-0000-7000-8000-00000000000"
 MODE, ATTACHMENT = "single-node-writer", "file-system"
 
 
@@ -89,7 +88,7 @@ class Trial:
 
     @property
     def alloc(self):
-        return f"{ALLOC}{self.serial}"
+        return f"0192f3a0-{self.serial:04d}-7000-8000-{ID_MARK}"
 
     def plugin(self):
         """What the server knows of it, or None."""

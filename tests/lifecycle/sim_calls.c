@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/alloc_id.h"
 #include "model/modes.h"
 #include "rpc/pbjson.h"
 
@@ -200,6 +201,7 @@ enum status sim_run(struct sim *sim, int volume, int node, bool is_write, char r
 		    struct error *err)
 {
 	sim_make_uuid(sim, ret_id);
+	alloc_id_mark("", ret_id + UUID_SIZE - ALLOC_ID_MARK_SIZE);
 	return sim_ask(
 		sim, SIM_WAITS, "Allocations.Run", NULL, err,
 		"{'allocation': {'id': '%s', 'name': 'app', 'node_id': '%s', 'volumes': [{'name': 'data', "

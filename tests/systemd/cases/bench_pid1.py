@@ -70,7 +70,7 @@ def volume_id(number):
 
 
 def alloc_id(number):
-    return f"0192f3a0-0000-7000-8000-{number:012x}"
+    return f"{number:08x}-0000-7000-8000-37a8eec1ce19"
 
 
 class Commands:

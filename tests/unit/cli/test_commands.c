@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
+#include "model/alloc_id.h"
 
 #include <holdfast/v1/types.pb-c.h>
 #include <jansson.h>
@@ -146,7 +147,8 @@ TEST_FIXTURE(an_id_that_ended_is_refused_and_starts_nothing, run_setup, NULL)
 	fake.steps[1] = fake.steps[0];
 	expect_failure(with_spec("alloc run @ --node node-1 --id " ALLOC_ID), STATUS_FAILED_PRECONDITION,
 		       "ran before and is complete. An id runs only once");
-	expect_ok(with_spec("alloc run @ --node node-1")); /* it ended at once */
+	expect_ok(with_spec("alloc run @ --node node-1 --namespace shop")); /* it ended at once */
+	assert_true(alloc_id_is_of(fake.spec_id, "shop"));
 }
 
 TEST_FIXTURE(a_running_allocation_is_not_waited_for, run_setup, NULL)

@@ -8,6 +8,7 @@
 #include "call/connect.h"
 #include "hold/link.h"
 #include "hold/unit.h"
+#include "model/alloc_id.h"
 #include "model/volume.h"
 
 #include <errno.h>
@@ -82,6 +83,7 @@ static int end(void **state)
 }
 
 static uint32_t wait_ms;
+static const char *namespace = "";
 static Holdfast__V1__AttachmentMode attachment_mode;
 
 /* Runs until the hold ends. Returns its outcome; the error's text has to contain @text. */
@@ -91,7 +93,8 @@ static enum hold_outcome hold(const char *text)
 	Holdfast__V1__VolumeRequest volume = V1(volume_request, .source = (char *)(uintptr_t) "db",
 						.attachment_mode = attachment_mode),
 				    *volumes = &volume;
-	Holdfast__V1__Allocation alloc = V1(allocation, .volumes = &volumes, .n_volumes = 1);
+	Holdfast__V1__Allocation alloc =
+		V1(allocation, .namespace_ = TEXT(namespace), .volumes = &volumes, .n_volumes = 1);
 	struct hold_unit unit = {
 		.holder = {.inv = &inv, .alloc = &alloc, .timeout_us = USEC_PER_SEC, .wait_ms = wait_ms},
 		.place = &place,
@@ -123,11 +126,17 @@ static void expect_note(bool is_there, bool is_ending)
 
 TEST_FIXTURE(a_volume_that_is_taken_away_ends_the_hold, run_setup, NULL)
 {
+	struct hold_note note;
+
 	will_answer(0, "Allocations.Run", PENDING);
 	will_answer(1, "Allocations.Get", RUNNING);
 	will_answer(2, "Allocations.Get", STOPPED);
+	namespace = "shop";
 	assert_int_equal(hold("volume db was taken away"), HOLD_TAKEN_AWAY);
+	namespace = "";
 	expect_note(true, true);
+	assert_int_equal(hold_note_read(&place, &note, NULL), STATUS_OK);
+	assert_true(alloc_id_is_of(note.alloc_id, "shop"));
 	will_answer(0, "Allocations.Stop", "{}"); /* the next start ends the allocation before */
 	will_answer(1, "Allocations.Get", FREED);
 	will_answer(2, "Allocations.Run", PENDING);

@@ -221,6 +221,11 @@ static void unknown_volume(struct submission *s)
 static void other_namespace(struct submission *s)
 {
 	(void)str_copy(s->namespace, sizeof(s->namespace), "shop"); /* where there is no db */
+	(void)str_copy(s->id, sizeof(s->id), "01890001-0000-7000-8000-8d9001d32c6a");
+}
+static void id_of_another_namespace(struct submission *s)
+{
+	(void)str_copy(s->namespace, sizeof(s->namespace), "shop");
 }
 static void reader_that_writes(struct submission *s)
 {
@@ -256,6 +261,7 @@ CASE(bad_submissions_have_their_codes_and_change_nothing)
 		{no_volumes, STATUS_INVALID_ARGUMENT, "at least one volume"},
 		{unknown_volume, STATUS_NOT_FOUND, "there is no volume nothing"},
 		{other_namespace, STATUS_NOT_FOUND, "in namespace shop"},
+		{id_of_another_namespace, STATUS_INVALID_ARGUMENT, "these end in -8d9001d32c6a"},
 		{reader_that_writes, STATUS_INVALID_ARGUMENT, "read_only"},
 		{device_with_propagation, STATUS_INVALID_ARGUMENT, "propagation contradicts attachment_mode"},
 		{mode_that_it_has_not, STATUS_FAILED_PRECONDITION, "multi-node-multi-writer"},
@@ -328,7 +334,7 @@ static void submit_many(struct fixture *f)
 		struct submission s;
 		char node[NODE_ID_MAX + 1], id[UUID_TEXT_SIZE];
 
-		(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-%012d", i);
+		(void)str_format(id, sizeof(id), "018%05d-0000-7000-8000-" ID_MARK, i);
 		make_submission(f, &s, id, i % 5 == 0 ? "n2" : "n1");
 		(void)str_copy(s.name, sizeof(s.name), i % 2 == 0 ? "even" : "odd");
 		assert_int_equal(run(f, &s, node, NULL), STATUS_OK);
@@ -383,7 +389,7 @@ CASE(lists_come_in_pages_that_hold_each_allocation_once)
 		assert_int_equal(count(f, &list, &pages), 0);
 		holdfast__v1__list_allocations_request__init(&list);
 		list.per_page = per_page;
-		list.prefix = "01890000-0000-7000-8000-00000000001";
+		list.prefix = "0180001";
 		assert_int_equal(count(f, &list, &pages), 10);
 		list.namespace_ = "other";
 		assert_int_equal(count(f, &list, &pages), 0);

@@ -16,6 +16,8 @@
 #include <order.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
+#define TEAM_2 "01890002-0000-7000-8000-ca8b22d0db83" /* an id of namespace team */
+#define B_1 "01890001-0000-7000-8000-3e23e8160039"    /* of b */
 #define NODES (&holdfast__v1__nodes__descriptor)
 
 static char *text(const char *s)
@@ -787,14 +789,14 @@ CLUSTER_TEST(a_namespace_does_not_take_all_streams_of_a_node)
 	struct caller_client another, callers[FIRST];
 
 	begin(f);
-	run(f, ALLOC_2, "team");
+	run(f, TEAM_2, "team");
 	UNTIL(f, f->n1.runs == 2);
 	caller_init(&another, f, "holdfast://c1/operator/another", NULL);
 	assert_int_equal(fill_node(f, f->operator.client, ends, N, ALLOC_1), N);
 	assert_int_equal(fill_node(f, another.client, others, N, ALLOC_1), 1);
 	assert_contains(others[1].why,
 			"33 streams to tasks of node n1 are open, 33 of them of namespace default");
-	assert_int_equal(fill_node(f, another.client, others + 1, N - 1, ALLOC_2),
+	assert_int_equal(fill_node(f, another.client, others + 1, N - 1, TEAM_2),
 			 16); /* 49, and 15 are left */
 	for (size_t i = 0; i < FIRST; i++) {
 		char uri[64];
@@ -838,7 +840,7 @@ CLUSTER_TEST(commands_without_end_are_refused_on_their_node)
 	int n = 0;
 
 	begin(f);
-	run(f, ALLOC_2, "team");
+	run(f, TEAM_2, "team");
 	UNTIL(f, f->n1.runs == 2);
 	caller_init(&another, f, "holdfast://c1/operator/another", NULL);
 	while (n < 300 && try_exec(f, f->operator.client, ALLOC_1, &end) == STATUS_OK)
@@ -853,9 +855,9 @@ CLUSTER_TEST(commands_without_end_are_refused_on_their_node)
 	pay_all(f, "n1 namespace default", 5, 500);
 	assert_int_equal(try_exec(f, another.client, ALLOC_1, &end), STATUS_RESOURCE_EXHAUSTED);
 	assert_contains(end.why, "the most for a namespace");
-	assert_ok(try_exec(f, another.client, ALLOC_2, &end));
+	assert_ok(try_exec(f, another.client, TEAM_2, &end));
 	pay_all(f, "n1 node ", 10, 1000);
-	assert_int_equal(try_exec(f, another.client, ALLOC_2, &end), STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(try_exec(f, another.client, TEAM_2, &end), STATUS_RESOURCE_EXHAUSTED);
 	assert_contains(end.why, "the most for a node");
 	caller_release(&another);
 }
@@ -885,23 +887,23 @@ TEST_ON(only_a_node_opens_the_other_side, struct fixture, f, setup_acl, teardown
 TEST_ON(a_command_for_another_namespace_names_it, struct fixture, f, setup_acl, teardown)
 {
 	Holdfast__V1__AllocStatus status =
-		V1(alloc_status, .alloc_id = text(ALLOC_1), .namespace_ = text("default"),
+		V1(alloc_status, .alloc_id = text(B_1), .namespace_ = text("default"),
 		   .client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING);
 	Holdfast__V1__AllocStatus *list[] = {&status};
 	cleanup_pb Holdfast__Driver__V1__ExecCommand *command = NULL;
-	Holdfast__V1__AllocationLogsRequest logs = V1(allocation_logs_request, .id = text(ALLOC_1));
-	Holdfast__V1__AllocationStatsRequest stats = V1(allocation_stats_request, .id = text(ALLOC_1));
+	Holdfast__V1__AllocationLogsRequest logs = V1(allocation_logs_request, .id = text(B_1));
+	Holdfast__V1__AllocationStatsRequest stats = V1(allocation_stats_request, .id = text(B_1));
 	const Holdfast__V1__OpenTaskStream *wanted;
 	struct end ends[3];
 
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	fake_node_disconnect(&f->n1);
 	settle(f);
-	run(f, ALLOC_1, "b");
+	run(f, B_1, "b");
 	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
 	settle(f);
-	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_PENDING);
-	open_exec(f, &ends[0], ALLOC_1, "web");
+	assert_int_equal(state_alloc(&f->server->state, B_1)->alloc.client_status, CLIENT_PENDING);
+	open_exec(f, &ends[0], B_1, "web");
 	UNTIL(f, f->n1.streams_wanted == 1);
 	wanted = f->n1.stream_wanted;
 	assert_string_equal(wanted->namespace_, "b");

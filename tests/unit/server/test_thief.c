@@ -22,7 +22,8 @@
 #include <string.h>
 
 #define BLUE "blue"
-#define ALLOC_4 "01890000-0000-7000-8000-000000000004"
+#define BLUE_3 "01890003-0000-7000-8000-16477688c0e0" /* an id of namespace blue */
+#define ALLOC_4 "01890004-0000-7000-8000-" ID_MARK
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 
 enum via {
@@ -310,7 +311,7 @@ static char *expand(const struct world *w, const char *json)
 	} names[] = {
 		{"$OWN_ALLOC", ALLOC_1},
 		{"$DB_ALLOC", ALLOC_2},
-		{"$BLUE_ALLOC", ALLOC_3},
+		{"$BLUE_ALLOC", BLUE_3},
 		{"$OWN_CLAIM", w->own.id},
 		{"$DB_CLAIM", w->db.id},
 		{"$BLUE_CLAIM", w->blue.id},
@@ -318,7 +319,7 @@ static char *expand(const struct world *w, const char *json)
 		{"$OTHER_BOOT", "b0010000-0000-4000-8000-000000000009"},
 		{"$DB_BOOT", w->db.boot_id},
 		{"$BOOT", BOOT_1},
-		{"$NOTHING", "01890000-0000-7000-8000-0000000000ff"},
+		{"$NOTHING", "018900ff-0000-7000-8000-" ID_MARK},
 	};
 	char *text = NON_NULL(calloc(1, 4096));
 	size_t n = 0;
@@ -442,10 +443,10 @@ static void begin(struct world *w)
 	register_native(w, BLUE, "secret", "wwn-0x3");
 	run_on(w, "default", ALLOC_1, "n1", "own", "SINGLE_NODE_WRITER");
 	run_on(w, "default", ALLOC_2, "n2", "db", "SINGLE_NODE_WRITER");
-	run_on(w, BLUE, ALLOC_3, "n2", "secret", "SINGLE_NODE_WRITER");
+	run_on(w, BLUE, BLUE_3, "n2", "secret", "SINGLE_NODE_WRITER");
 	w->own = take(w, &w->f->n1, "default", "own", ALLOC_1);
 	w->db = take(w, &w->f->n2, "default", "db", ALLOC_2);
-	w->blue = take(w, &w->f->n2, BLUE, "secret", ALLOC_3);
+	w->blue = take(w, &w->f->n2, BLUE, "secret", BLUE_3);
 	w->shared = begin_attach(w);
 	run_idle(w->f->event);
 }

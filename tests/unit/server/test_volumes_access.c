@@ -11,6 +11,8 @@
 
 #include <holdfast/v1/fences.pb-c.h>
 
+#define MINE_1 "01890001-0000-7000-8000-3fd30542fe3f"	/* an id of namespace mine */
+#define THEIRS_2 "01890002-0000-7000-8000-4c55a8552a2c" /* of theirs */
 #define PARTS                                                                                             \
 	"\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN                                                     \
 	"\",\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_" \
@@ -153,13 +155,13 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 	operator_does(f, "Volumes.Register",
 		      "{\"volume\":{\"id\":\"v\",\"namespace\":\"theirs\",\"externalId\":\"other\"," PARTS
 		      "}}");
-	run_in(f, ALLOC_1, "mine");
-	run_in(f, ALLOC_2, "theirs");
-	hold_in(f, "01890000-0000-7000-8000-00000000c001", ALLOC_1, "mine");
-	hold_in(f, "01890000-0000-7000-8000-00000000c002", ALLOC_2, "theirs");
+	run_in(f, MINE_1, "mine");
+	run_in(f, THEIRS_2, "theirs");
+	hold_in(f, "01890000-0000-7000-8000-00000000c001", MINE_1, "mine");
+	hold_in(f, "01890000-0000-7000-8000-00000000c002", THEIRS_2, "theirs");
 	/* it runs the plugin */
 	instance = LIST_FIRST(&state_node(&f->server->state, "n2")->instances);
-	(void)str_copy(instance->instance.plugin.allocation_id, UUID_TEXT_SIZE, ALLOC_2);
+	(void)str_copy(instance->instance.plugin.allocation_id, UUID_TEXT_SIZE, THEIRS_2);
 	operator_does(f, "Operator.PutPolicy", cases[0].policy);
 	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"p\"]}");
 	caller_init(&caller, f, NULL, secret);
@@ -169,15 +171,14 @@ CASE(a_node_shows_the_work_of_namespaces_that_the_caller_may_read)
 			assert_int_equal(try(&caller, others[k], k == 0 ? "{}" : "{\"id\":\"n2\"}", text,
 					     sizeof(text)),
 					 STATUS_OK);
-			assert_null(strstr(text, ALLOC_2));
+			assert_null(strstr(text, THEIRS_2));
 		}
 		assert_int_equal(try(&caller, "Nodes.Get", "{\"id\":\"n2\"}", text, sizeof(text)), STATUS_OK);
-		assert_int_equal(strstr(text, "\"allocations\":[{\"id\":\"" ALLOC_1) != NULL,
-				 cases[i].allocs);
+		assert_int_equal(strstr(text, "\"allocations\":[{\"id\":\"" MINE_1) != NULL, cases[i].allocs);
 		assert_int_equal(strstr(text, "00000000c001") != NULL, cases[i].claims);
 		assert_non_null(strstr(text, "\"live_claims\":\"2\"")); /* of all namespaces */
 		assert_null(strstr(text, "theirs"));
-		assert_null(strstr(text, ALLOC_2));
+		assert_null(strstr(text, THEIRS_2));
 		assert_int_equal(try(&caller, "Nodes.Drain", "{\"id\":\"n2\"}", text, sizeof(text)),
 				 STATUS_OK);
 		assert_int_equal(strstr(text, "00000000c001") != NULL, cases[i].claims);
@@ -205,12 +206,12 @@ CASE(a_plan_of_fences_hides_volumes_of_other_namespaces)
 	connect_csi(f);
 	operator_does(f, "Volumes.Register",
 		      "{\"volume\":{\"id\":\"v\",\"namespace\":\"theirs\"," PARTS "}}");
-	run_in(f, ALLOC_2, "theirs");
-	hold_in(f, "01890000-0000-7000-8000-00000000c002", ALLOC_2, "theirs");
+	run_in(f, THEIRS_2, "theirs");
+	hold_in(f, "01890000-0000-7000-8000-00000000c002", THEIRS_2, "theirs");
 	loss.do_ = HOLDFAST__V1__NODE_LOSS_ACTION__NODE_LOSS_ACTION_POWER_FENCE;
 	loss.after_ms = 60000;
 	options.on_node_loss = &loss;
-	change_put_record(&change, PREFIX_ALLOC_OPTIONS ALLOC_2, &options.base);
+	change_put_record(&change, PREFIX_ALLOC_OPTIONS THEIRS_2, &options.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 	change_release(&change);
 	fake_node_disconnect(&f->n2);
@@ -231,7 +232,7 @@ CASE(a_plan_of_fences_hides_volumes_of_other_namespaces)
 		assert_non_null(strstr(text, "\"n2\""));
 		assert_int_equal(strstr(text, "\"v\"") != NULL, sees);
 		assert_int_equal(strstr(text, "theirs") != NULL, sees);
-		assert_int_equal(strstr(text, ALLOC_2) != NULL, sees);
+		assert_int_equal(strstr(text, THEIRS_2) != NULL, sees);
 		assert_int_equal(strstr(text, "\"policy\":\"allocation\"") != NULL, !sees);
 	}
 	free(secret);
@@ -352,7 +353,7 @@ static void register_in(struct fixture *f, const char *namespace)
 	operator_does(f, "Volumes.Register", text);
 }
 
-/* Neither a message nor a code tells whether another namespace has ALLOC_2. */
+/* Neither a message nor a code tells whether another namespace has THEIRS_2. */
 static void check_as_unknown(struct caller_client *caller)
 {
 	static const char *const methods[] = {"Allocations.Get", "Allocations.Stop"};
@@ -360,12 +361,12 @@ static void check_as_unknown(struct caller_client *caller)
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		assert_int_equal(
-			try(caller, methods[i], "{\"id\":\"" ALLOC_2 "\"}", foreign, sizeof(foreign)),
+			try(caller, methods[i], "{\"id\":\"" THEIRS_2 "\"}", foreign, sizeof(foreign)),
 			STATUS_NOT_FOUND);
 		assert_int_equal(
 			try(caller, methods[i], "{\"id\":\"" ALLOC_3 "\"}", unknown, sizeof(unknown)),
 			STATUS_NOT_FOUND);
-		memcpy(NON_NULL(strstr(foreign, ALLOC_2)), ALLOC_3, strlen(ALLOC_3));
+		memcpy(NON_NULL(strstr(foreign, THEIRS_2)), ALLOC_3, strlen(ALLOC_3));
 		assert_string_equal(foreign, unknown);
 	}
 }
@@ -378,17 +379,17 @@ CASE(an_allocation_of_another_namespace_is_as_one_that_does_not_exist)
 	connect_csi(f);
 	register_in(f, "mine");
 	register_in(f, "theirs");
-	run_in(f, ALLOC_1, "mine");
-	run_in(f, ALLOC_2, "theirs");
+	run_in(f, MINE_1, "mine");
+	run_in(f, THEIRS_2, "theirs");
 	caller_with_policy(f, MINE("\"read-job\",\"submit-job\""), &caller);
-	assert_int_equal(try(&caller, "Allocations.Get", "{\"id\":\"" ALLOC_1 "\"}", NULL, 0), STATUS_OK);
+	assert_int_equal(try(&caller, "Allocations.Get", "{\"id\":\"" MINE_1 "\"}", NULL, 0), STATUS_OK);
 	check_as_unknown(&caller);
 	secret = make_token(f, "{\"name\":\"b\",\"type\":\"CLIENT\",\"policies\":[\"p\"],\"node\":\"n1\"}");
 	caller_init(&bound, f, NULL, secret);
-	assert_int_equal(try(&bound, "Allocations.Get", "{\"id\":\"" ALLOC_1 "\"}", NULL, 0),
+	assert_int_equal(try(&bound, "Allocations.Get", "{\"id\":\"" MINE_1 "\"}", NULL, 0),
 			 STATUS_PERMISSION_DENIED);
 	check_as_unknown(&bound);
-	assert_int_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.desired_status, DESIRED_RUN);
+	assert_int_equal(state_alloc(&f->server->state, THEIRS_2)->alloc.desired_status, DESIRED_RUN);
 }
 
 /* Allocation 1 is the caller's, 2 is not. */
@@ -400,14 +401,14 @@ CASE(no_page_of_allocations_names_one_of_another_namespace)
 	connect_csi(f);
 	register_in(f, "mine");
 	register_in(f, "theirs");
-	run_in(f, ALLOC_1, "mine");
-	run_in(f, ALLOC_2, "theirs");
+	run_in(f, MINE_1, "mine");
+	run_in(f, THEIRS_2, "theirs");
 	caller_with_policy(f, MINE("\"list-jobs\""), &caller);
 	assert_int_equal(
 		try(&caller, "Allocations.List", "{\"namespace\":\"*\",\"perPage\":1}", text, sizeof(text)),
 		STATUS_OK);
-	assert_non_null(strstr(text, ALLOC_1));
-	assert_null(strstr(text, ALLOC_2));
+	assert_non_null(strstr(text, MINE_1));
+	assert_null(strstr(text, THEIRS_2));
 }
 
 static void put_alloc(struct fixture *f, const char *namespace, unsigned int n, struct csi_plugin *plugin)

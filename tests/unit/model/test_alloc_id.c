@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "base/id.h"
+#include "model/alloc_id.h"
+
+TEST(the_mark_of_a_namespace_is_the_beginning_of_its_sha_256)
+{
+	static const struct {
+		const char *namespace, *mark;
+	} cases[] = {{"", "37a8eec1ce19"},
+		     {"default", "37a8eec1ce19"},
+		     {"shop", "8d9001d32c6a"},
+		     {"team", "ca8b22d0db83"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char mark[ALLOC_ID_MARK_SIZE];
+
+		alloc_id_mark(cases[i].namespace, mark);
+		assert_string_equal(mark, cases[i].mark);
+	}
+}
+
+TEST(an_id_is_of_the_namespace_whose_mark_is_its_end)
+{
+	static const struct {
+		const char *id;
+		bool is_of_shop;
+	} cases[] = {
+		{"01890001-0000-7000-8000-8d9001d32c6a", true},
+		{"01890001-0000-7000-8000-8d9001d32c6b", false},
+		{"01890001-0000-7000-8000-9d9001d32c6a", false},
+		{"01890001-0000-7000-8000-37a8eec1ce19", false},
+		{"8d9001d3-2c6a-7000-8000-000000000001", false},
+		{"8d9001d32c6a", false}, /* no UUID */
+		{"", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(alloc_id_is_of(cases[i].id, "shop"), cases[i].is_of_shop);
+}
+
+TEST(new_ids_of_a_namespace_have_its_mark_and_differ)
+{
+	char a[UUID_SIZE], b[UUID_SIZE];
+
+	assert_int_equal(alloc_id_new("shop", a), 0);
+	assert_int_equal(alloc_id_new("shop", b), 0);
+	assert_true(id_is_uuid(a) && alloc_id_is_of(a, "shop"));
+	assert_true(id_is_uuid(b) && alloc_id_is_of(b, "shop"));
+	assert_string_not_equal(a, b);
+	assert_int_equal(alloc_id_new("", a), 0);
+	assert_true(alloc_id_is_of(a, "default"));
+}
