@@ -40,6 +40,7 @@
 #include "log/service.h"
 #include "node/down.h"
 #include "node/drain.h"
+#include "node/lookup.h"
 #include "node/session.h"
 #include "plugin/controller.h"
 #include "recovery/backup.h"
@@ -291,6 +292,17 @@ static enum status listen_to_operators(struct server *server, struct error *err)
 				      local_operators_mode(&server->local_operators), err);
 }
 
+/* The connection of a node may be its own: a thief of its certificate has opened as many as it may have. */
+static void on_refused(const struct rpc_peer *peer, const struct error *why, void *userdata)
+{
+	struct server *server = userdata;
+	struct identity who;
+
+	refused_peers_log(peer, why, server);
+	if (access_node(peer, server->config.cluster, &who, NULL) == STATUS_OK)
+		nodes_note_kept_out(server, who.name);
+}
+
 static enum status start_listening(struct server *server, struct error *err)
 {
 	static const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX};
@@ -309,7 +321,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		rpc_server_set_gate(server->rpc, access_gate);
 		rpc_server_set_vouching(server->rpc, access_vouching);
 		refused_peers_init(server->refused_peers, clock_monotonic_us());
-		rpc_server_on_refused(server->rpc, refused_peers_log);
+		rpc_server_on_refused(server->rpc, on_refused);
 		rpc_server_on_late(server->rpc, stall_explain_late, STALL_LATE_S * USEC_PER_SEC);
 	}
 	if (status == STATUS_OK && config_is_on_etcd(&server->config))

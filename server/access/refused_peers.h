@@ -25,5 +25,5 @@ void refused_peers_init(struct refused_peers *refused, uint64_t now_us);
 /** Is a refusal of @host to be logged now? Pure. */
 bool refused_peers_note(struct refused_peers *refused, const char *host, uint64_t now_us);
 
-/** The rpc_refused_fn of the server. */
+/** Logs it, unless it was logged lately. An rpc_refused_fn. */
 void refused_peers_log(const struct rpc_peer *peer, const struct error *why, void *server);

@@ -42,7 +42,8 @@ int64_t nodes_grace_ms(const struct server *server)
 	enum { HEARTBEATS = 3 };
 
 	return NODES_GRACE_MS + (int64_t)(server->config.etcd.lease_us / USEC_PER_MSEC) +
-	       HEARTBEATS * (int64_t)nodes_heartbeat_ms(server);
+	       HEARTBEATS *
+		       (int64_t)MIN(nodes_heartbeat_ms(server), (uint32_t)SESSION_HEARTBEAT_SHARED_MAX_MS);
 }
 
 /* It may have begun while the clock was ahead. */
@@ -75,16 +76,38 @@ enum status nodes_check_away(const struct server *server, const struct node_entr
 	return nodes_may_come_back(server, node) ? refuse_early(server, node, err) : STATUS_OK;
 }
 
+void nodes_note_kept_out(struct server *server, const char *node_id)
+{
+	struct node_entry *node = state_node(&server->state, node_id);
+
+	if (node)
+		node->kept_out_us = clock_monotonic_us();
+}
+
+static enum status check_kept_out(const struct node_entry *node, struct error *err)
+{
+	int64_t ago_ms = (int64_t)((clock_monotonic_us() - node->kept_out_us) / USEC_PER_MSEC);
+
+	if (node->kept_out_us == 0 || ago_ms >= NODES_KEPT_OUT_MS)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"node %s may run in its last boot: others with its certificate took a connection's or "
+		"session's place. Another boot may connect in %" PRId64
+		" seconds; is its certificate used by two machines?",
+		node->id, (NODES_KEPT_OUT_MS - ago_ms) / 1000 + 1);
+}
+
 enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
 			     struct error *err)
 {
 	const char *known = node->node.boot_id;
-	bool may_run = (node->is_awaited || (node->is_unreported && !node->has_hello)) &&
-		       node_past_boot(&node->node, known) == 0; /* else it was another machine's */
+	bool is_awaited = node->is_awaited || (node->is_unreported && !node->has_hello);
+	bool may_run = node_past_boot(&node->node, known) == 0; /* else it was another machine's */
 
-	if (str_eq(known, boot_id) || !may_run || !has_grace(server))
+	if (str_eq(known, boot_id) || !may_run)
 		return STATUS_OK;
-	return refuse_early(server, node, err);
+	return is_awaited && has_grace(server) ? refuse_early(server, node, err) : check_kept_out(node, err);
 }
 
 int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node)

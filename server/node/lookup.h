@@ -13,13 +13,20 @@ struct server;
 /** The registered node, or STATUS_NOT_FOUND. */
 enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err);
 
-enum { NODES_GRACE_MS = 30 * 1000 }; /* plus a lease and three heartbeats */
+enum {
+	NODES_GRACE_MS = 30 * 1000, /* plus a lease and three heartbeats */
+	/* An agent that is refused tries the next of at most 16 servers within 15 seconds: if it runs, it is
+	 * refused here again in this time. */
+	NODES_KEPT_OUT_MS = 5 * 60 * 1000,
+};
 
 /** The interval of heartbeats: longer than the setting if heartbeats would cost more time than calls. Uses
  * the number of registered nodes, as after a restart they all reconnect at once. */
 uint32_t nodes_heartbeat_ms(const struct server *server);
 
-/** For how long this server leads, and after how long nodes that are alive have come back to it. */
+/** For how long this server leads, and after how long nodes that are alive have come back to it. An agent
+ * notices a silent loss of its connection after three heartbeats, and has no longer interval than 60 seconds.
+ */
 int64_t nodes_led_ms(const struct server *server);
 int64_t nodes_grace_ms(const struct server *server);
 
@@ -35,8 +42,13 @@ bool nodes_may_come_back(const struct server *server, const struct node_entry *n
  */
 enum status nodes_check_away(const struct server *server, const struct node_entry *node, struct error *err);
 
+/** Others with the node's certificate have its place: a connection or a session without hello was refused or
+ * ended, and may have been the node's own. A follower does not know nodes, and notes nothing. */
+void nodes_note_kept_out(struct server *server, const char *node_id);
+
 /** STATUS_FAILED_PRECONDITION: @boot_id, of a hello without a session to replace, is not that in which the
- * node may come back. Here also a node whose report is waited for may, until its first session. */
+ * node may come back. Here also a node whose report is waited for may, until its first session, and one that
+ * was kept out less than NODES_KEPT_OUT_MS ago. */
 enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
 			     struct error *err);
 

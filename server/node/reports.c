@@ -1195,8 +1195,8 @@ static int on_hello_overdue(sd_event_source *source, uint64_t usec, void *userda
 	return 0;
 }
 
-/* Ends the oldest session of the node without hello if another one would be too many. A node sends its hello
- * at once; a thief of its certificate has to open more all the time to keep the node away. */
+/* Ends the oldest session of the node without hello if another one would be too many. A thief of the node's
+ * certificate that opens sessions fast ends the node's own, so this is noted. */
 static void make_room(struct server *server, const char *node_id)
 {
 	struct session *session, *oldest = NULL;
@@ -1216,6 +1216,7 @@ static void make_room(struct server *server, const char *node_id)
 		"%d sessions of node %s are without hello, and this is the oldest; is its certificate "
 		"used by two machines?",
 		SESSIONS_GREETING_PER_NODE_MAX, node_id);
+	nodes_note_kept_out(server, node_id);
 	end_greeting(oldest);
 	session_end(oldest, &err);
 }

@@ -264,6 +264,7 @@ struct node_entry {
 	struct rate_counted again;		  /* see held_twice.h; not stored */
 	struct rate_counted refusals;		  /* of other machines; not stored */
 	struct rate_counted regrants;		  /* to allocations that had many claims; not stored */
+	uint64_t kept_out_us; /* monotonic; when others with its certificate last kept it out; 0: never */
 };
 LIST_HEAD(node_list, node_entry);
 TAILQ_HEAD(absent_list, node_entry);

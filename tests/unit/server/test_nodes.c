@@ -15,6 +15,7 @@
 #include "node/nodes.h"
 #include "node/session.h"
 #include "recovery/replaced.h"
+#include "rpc/server_internal.h"
 #include "state/keys.h"
 #include "state/records.h"
 
@@ -256,6 +257,10 @@ CASE(heartbeats_are_rarer_the_more_nodes_there_are)
 		f->server->state.n_nodes = registered;
 		assert_int_equal(f->n1.heartbeat_ms, rows[i].ms);
 	}
+	/* an agent has no longer interval than a minute */
+	f->server->config.heartbeat_us = 300 * USEC_PER_SEC;
+	assert_int_equal(nodes_grace_ms(f->server),
+			 NODES_GRACE_MS + f->server->config.etcd.lease_us / USEC_PER_MSEC + 3 * 60000);
 }
 
 CLUSTER_TEST(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node)
@@ -2036,6 +2041,77 @@ CLUSTER_TEST(one_node_has_few_sessions_without_hello)
 	for (size_t i = 0; i < N; i++)
 		fake_node_release(&thieves[i]);
 	UNTIL(f, f->server->n_greeting == 0);
+}
+
+static void expect_kept_out(struct fixture *f, struct fake_node *thief)
+{
+	fake_node_disconnect(thief);
+	fake_node_connect(thief, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(thief->closed_status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(thief->closed_message, "node n1 may run in its last boot"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* The thief has kept the node out, not longer ago than the node tries again, and has passed the time in which
+ * any node comes back. */
+static void expect_another_boot_waits(struct fixture *f, struct fake_node *thief)
+{
+	const uint64_t rest_us = 30 * USEC_PER_SEC;
+
+	unit_clock_advance(NODES_KEPT_OUT_MS * USEC_PER_MSEC - rest_us);
+	assert_true(nodes_led_ms(f->server) > nodes_grace_ms(f->server));
+	expect_kept_out(f, thief);
+	fake_node_disconnect(&f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0); /* its own boot does not wait */
+	assert_true(f->n1.welcomed);
+	lose(f, &f->n1);
+	expect_kept_out(f, thief);
+	unit_clock_advance(rest_us);
+	fake_node_connect(thief, "n1", BOOT_2, NULL, 0); /* the node has rebooted */
+	assert_true(thief->welcomed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
+/* The node's hello comes one round trip after its stream; a thief opens eight streams meanwhile. */
+CLUSTER_TEST(another_boot_waits_after_sessions_without_hello_have_ended_that_of_the_node)
+{
+	enum { N = SESSIONS_GREETING_PER_NODE_MAX };
+	struct fake_node thieves[N];
+
+	take_volume(f);
+	restart(f);
+	fake_node_open(&f->n1, "n1", BOOT_1);
+	UNTIL(f, f->server->n_greeting == 1);
+	for (size_t i = 0; i < N; i++) {
+		fake_node_init(&thieves[i], f->event, f->dir, "node-n1", f->port);
+		fake_node_open(&thieves[i], "n1", BOOT_2);
+	}
+	UNTIL(f, f->n1.closed && f->server->n_greeting == N);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	for (size_t i = 1; i < N; i++)
+		fake_node_release(&thieves[i]);
+	expect_another_boot_waits(f, &thieves[0]);
+	fake_node_release(&thieves[0]);
+}
+
+CLUSTER_TEST(another_boot_waits_after_connections_have_kept_the_node_out)
+{
+	struct fake_node thieves[2];
+
+	take_volume(f);
+	restart(f);
+	f->server->rpc->limits.per_identity = ARRAY_SIZE(thieves);
+	for (size_t i = 0; i < ARRAY_SIZE(thieves); i++) {
+		fake_node_init(&thieves[i], f->event, f->dir, "node-n1", f->port);
+		fake_node_open(&thieves[i], "n1", BOOT_2);
+		UNTIL(f, f->server->n_greeting == i + 1);
+	}
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.closed);
+	assert_non_null(strstr(f->n1.closed_message, "2 connections of"));
+	fake_node_release(&thieves[1]); /* before the node tries again */
+	expect_another_boot_waits(f, &thieves[0]);
+	fake_node_release(&thieves[0]);
 }
 
 static void talk_much(struct fixture *f)
