@@ -210,6 +210,9 @@ static const char *end_profile(const struct block *block, void *userdata)
 	policy->n_hostvols += block->kind == MH_CLASS_BIND;
 	if (profile->class != MH_CLASS_CSI && !id_is_label(profile->name))
 		return "only the name of a profile of class csi, which is the id of a plugin, may have dots";
+	if (profile->class == MH_CLASS_BIND && path_is_within(HOLDFAST_POLICY_PATH, profile->path))
+		return "its path contains the mount helper's policy (" HOLDFAST_POLICY_PATH
+		       "), and the helper refuses each STAGE of it: name another directory";
 	return policy_check_profile(profile);
 }
 

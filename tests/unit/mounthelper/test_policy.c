@@ -361,6 +361,7 @@ static const struct refusal {
 	{BLOCK("hostvol h { path = /a/log; owner_uid = 1 }\n"), "p:11: a stage_base"},
 	{BLOCK("hostvol h { path = /a/lock/x; owner_uid = 1 }\n"), "p:11: a stage_base"},
 	{BLOCK("hostvol h { path = /a/stagex; owner_uid = 1 }\n"), NULL},
+	{BLOCK("hostvol h { path = " HOLDFAST_POLICY_PATH "s; owner_uid = 1 }\n"), NULL},
 	{BLOCK("hostvol h { path = /b/publish; owner_uid = 1 }\n") AGENT("996", "b", ""),
 	 "p:13: a stage_base, publish_base"},
 	/* the agent's other keys */
@@ -393,6 +394,23 @@ TEST(mistakes_are_refused_with_their_line_and_neighbours_are_not)
 			   refusals[i].message);
 		assert_msg(strtoul(err.msg + 2, NULL, 10) == line && strncmp(err.msg, "p:", 2) == 0,
 			   "row %zu is told at line %u, but says %s", i, line, err.msg);
+	}
+}
+
+TEST(a_host_volume_that_contains_the_policy_is_refused)
+{
+	char path[] = HOLDFAST_POLICY_PATH, text[1024];
+
+	for (; path[0] != '\0'; *strrchr(path, '/') = '\0') {
+		struct error err = {.msg = ""};
+
+		assert_true(str_format(text, sizeof(text),
+				       BLOCK("hostvol h { path = %s; owner_uid = 1; ro = yes }\n"),
+				       path) > 0);
+		assert_int_equal(parse(text, strlen(text), &policy, &line, &err), STATUS_INVALID_ARGUMENT);
+		assert_non_null(strstr(err.msg,
+				       "p:11: hostvol h: its path contains the mount helper's "
+				       "policy (" HOLDFAST_POLICY_PATH "), and the helper refuses "));
 	}
 }
 
