@@ -22,7 +22,7 @@ enum {
 	HELPER_INSTANCES = 8,
 	PLUGINS_INSTANCES = 6, /* of these, in folders of plugins and host volumes */
 	PLUGIN_INSTANCES = 4,  /* of these, in that of one plugin, or in host volumes; a power of two */
-	OWN_MAX = 32,
+	OWN_MAX = 33,	       /* one of them for the host volume of a request */
 	OWN_SIZE = 1024 + MH_PATH_SIZE, /* a root and a path below it */
 };
 

@@ -88,7 +88,7 @@ int own_find(struct helper *h, int root_fd, const char *path, bool all)
 	while (r >= 0 || r == -ENOTDIR) { /* a file may be a mount, too */
 		if (at.is_mount_root) {
 			TRY_SYS(mount_facts(&h->mountinfo, &at, &mount));
-			if (mount.root[0] == '\0' || next == OWN_MAX)
+			if (mount.root[0] == '\0' || next + all >= OWN_MAX) /* one is left for serving */
 				return -ENAMETOOLONG;
 			TRY_SYS(str_format(h->own[next], OWN_SIZE, "%s%.*s", mount.root, (int)(end - n),
 					   path + n));

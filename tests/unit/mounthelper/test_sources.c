@@ -320,8 +320,9 @@ TEST_FIXTURE(a_host_path_of_unknown_whereabouts_is_refused, begin_test, teardown
 
 	assert_true(own_is_shown(&helper, "")); /* a mount of which the kernel shows no root */
 	assert_int_equal(own_find(&helper, FAKE_DEV_FD, "/disk", true), -EXDEV); /* "/" is no mount */
-	helper.n_own = OWN_MAX;
+	helper.n_own = OWN_MAX; /* more than a start leaves */
 	assert_int_equal(own_find(&helper, helper.root_fd, "/data", true), -ENAMETOOLONG);
+	assert_int_equal(own_find(&helper, helper.root_fd, "/data", false), -ENAMETOOLONG);
 	/* nor of the mount that it is in */
 	for (int call = 1; call < 100 && errno_of_stage != ENAMETOOLONG; call++) {
 		begin();
@@ -334,6 +335,18 @@ TEST_FIXTURE(a_host_path_of_unknown_whereabouts_is_refused, begin_test, teardown
 	disk = new_system("nfs4", "disk", 0, 51);
 	(void)str_copy(helper.own[helper.n_own++], OWN_SIZE, "/0:51");
 	ASSERT_REPLY(stage_part(k.systems[disk].root), MH_OK);
+}
+
+/* A start fails if it has more places than serving can compare. */
+TEST_FIXTURE(a_start_leaves_room_for_the_place_of_a_host_volume, begin_test, teardown)
+{
+	int n;
+
+	while ((n = own_find(&helper, helper.root_fd, "/srv/stage", true)) > 0)
+		helper.n_own += (uint32_t)n;
+	assert_int_equal(n, -ENAMETOOLONG);
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
 }
 
 TEST_FIXTURE(a_host_volume_is_looked_at_again_when_it_is_published, begin_test, teardown)
