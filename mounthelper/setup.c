@@ -36,14 +36,16 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 {
 	cleanup_close int fd =
 		start_sys(path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0), START_POLICY, path);
+	int r = own_find(h, root_fd, path, true);
 	ssize_t n;
 	char more;
 
+	start_need(r != -EXDEV, START_CHROOT, 0, "/");
+	h->n_own += (uint32_t)start_sys(r, START_POLICY, path);
 	start_sys(sys_statx(fd, "", AT_EMPTY_PATH, POLICY_FACTS, &h->policy_file), START_POLICY, path);
 	n = start_libc((int)read(fd, ret, sizeof(*ret)), START_POLICY, path);
 	start_need(read(fd, &more, 1) == 0 && policy_file_check(ret, (size_t)n), START_POLICY_FORMAT, 0,
 		   path);
-	h->n_own += (uint32_t)start_sys(own_find(h, root_fd, path, true), START_POLICY, path);
 	h->policy_root_fd = root_fd;
 	h->policy_path = path + 1;
 	memcpy(h->policy_digest, ret->text_digest, sizeof(h->policy_digest));

@@ -282,7 +282,11 @@
 	  "it could not give up its privileges; the agent's unit must allow CAP_SETPCAP, CAP_SYS_ADMIN and " \
 	  "CAP_AUDIT_WRITE in CapabilityBoundingSet=")                                                       \
 	X(START_ASSERTION, 73, "assertion",                                                                  \
-	  "it found a mistake of its own at line N of that file: please report it")
+	  "it found a mistake of its own at line N of that file: please report it")                          \
+	X(START_CHROOT, 74, "chroot",                                                                        \
+	  "it is in a chroot whose / is no mount, where it cannot compare host volumes with its own "        \
+	  "places; remove RootDirectory= from its unit, or bind the directory to itself (mount --bind) "     \
+	  "before the chroot")
 
 /* Why a helper does not record its start and therefore only cleans up: enum, keyword, sentence for people. */
 #define MH_TRAILS(X)                                                                                       \

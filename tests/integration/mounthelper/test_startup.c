@@ -825,6 +825,39 @@ TEST_FIXTURE(without_container_other_namespaces_are_refused, as_before, NULL)
 	REFUSES(&service_elsewhere, START_NAMESPACE, "");
 }
 
+/* A folder below a mount, with all that a start needs before it reads the policy. */
+static void enter_a_chroot(void)
+{
+	static const char top[] = TEST_PREFIX "/trees/top",
+			  script[] =
+				  "mkdir -p $0/dev $0$1 && mount --bind /dev $0/dev && mount --rbind $1 $0$1";
+	static const char *const fill[] = {"/bin/sh", "-c", script, top, TEST_PREFIX, NULL};
+
+	leave_for_another_namespace();
+	if (run_program(fill) != 0 || chroot(top) < 0 || chdir("/") < 0)
+		_exit(124);
+}
+
+static void enter_a_bound_chroot(void)
+{
+	leave_for_another_namespace();
+	if (mount("/", "/mnt", NULL, MS_BIND | MS_REC, NULL) < 0 || chroot("/mnt") < 0 || chdir("/") < 0)
+		_exit(124);
+}
+
+TEST_FIXTURE(a_chroot_must_be_a_mount, as_before, NULL)
+{
+	static const struct agent_start in_chroot = {.as_root = enter_a_chroot, .service = &service};
+	static const struct agent_start in_bound = {.as_root = enter_a_bound_chroot, .service = &service};
+	struct agent agent;
+
+	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
+	REFUSES(&in_chroot, START_CHROOT, "/");
+	if (!agent_start(&agent, &in_bound))
+		fail_msg("%s", agent_message(&agent));
+	assert_int_equal(agent_stop_code(&agent), 0);
+}
+
 /* Launch mode socket. */
 
 /* The log is given to the helper's uid by who sets the machine up, the state file by launch mode setuid. */
