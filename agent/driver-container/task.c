@@ -1021,6 +1021,19 @@ static const char *limit_of(const struct settings *settings, const struct readba
 	return NULL;
 }
 
+/* Podman shows it as created after a restart that failed. Nothing of a tenant runs in a network's. */
+static bool may_have_run(const struct op *op)
+{
+	return op->taken.order.kind == ORDER_START && (op->is_restart || op->taken.use == NONCE_DONE);
+}
+
+/* Its container lacks the label of podman's own API, whose value is the order. The other label with this
+ * value was compared before. */
+static bool is_of_earlier_driver(const struct op *op)
+{
+	return str_eq(op->fault.field, "labels") && str_eq(op->fault.ordered, op->nonce);
+}
+
 /* The container ran as it was ordered then. Root's file, or the values of the node in a later order of the
  * same start, may have changed since. */
 static void refuse_restart(struct op *op)
@@ -1035,15 +1048,16 @@ static void refuse_restart(struct op *op)
 				"(0: no limit), and root allows '%s' by %s in %s",
 				op->task, op->alloc, fault->field, fault->found, fault->ordered, setting,
 				op->driver->settings->path);
+	else if (is_of_earlier_driver(op))
+		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+				"task '%s' of allocation %s is not restarted: an earlier version of the "
+				"driver made its container. Next: have the job replace the member",
+				op->task, op->alloc);
 	else
 		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				"task '%s' of allocation %s is not restarted: its container is not as "
-				"ordered now%s: %s is '%s', not '%s'",
-				op->task, op->alloc,
-				is_podman(op) && str_eq(fault->field, "labels")
-					? ", as an earlier driver made it"
-					: "",
-				fault->field, fault->found, fault->ordered);
+				"ordered now: %s is '%s', not '%s'",
+				op->task, op->alloc, fault->field, fault->found, fault->ordered);
 	withdraw(op, setting ? setting : "differs", &err);
 }
 
@@ -1058,7 +1072,9 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 	    !readback_image_user(op->readback, op->inspected, &users, &op->fault)) {
 		if (is_outdated(op, container))
 			remove_container(op, on_outdated);
-		else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED)
+		else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED ||
+			 (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED &&
+			  may_have_run(op) && is_of_earlier_driver(op)))
 			refuse_restart(op);
 		else
 			refuse_made(op);
@@ -1095,12 +1111,6 @@ static void on_dev(enum status status, const struct error *err, const json_t *js
 				op->task, op->alloc);
 		withdraw(op, "dev", &own);
 	}
-}
-
-/* Podman shows it as created after a restart that failed. Nothing of a tenant runs in a network's. */
-static bool may_have_run(const struct op *op)
-{
-	return op->taken.order.kind == ORDER_START && (op->is_restart || op->taken.use == NONCE_DONE);
 }
 
 static const char *storage_of(const json_t *inspected)
