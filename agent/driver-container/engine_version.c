@@ -70,6 +70,21 @@ enum status engine_check_runc(const struct driver *driver, struct error *err)
 			 driver->old_runc);
 }
 
+enum status engine_check_podman(const struct driver *driver, struct error *err)
+{
+	const char *text = driver->engine_version;
+	uint64_t n[3] = {0};
+
+	if (!str_starts_with(driver->engine_name, "Podman") ||
+	    (read_numbers(text, n) && (n[0] > 4 || (n[0] == 4 && n[1] >= 3))))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"cannot start tasks: podman %s is too old, it ignores parts of the driver's requests; "
+		"install podman 4.3 or later, and restart its service",
+		text);
+}
+
 /* Docker has the name of its runtime, podman "OCI Runtime (runc)" and all that the program prints. A runtime
  * that the engine does not name, or that is neither runc nor crun, counts as old: root can give runc a name,
  * and Docker leaves the runtime out if it could not ask it. */

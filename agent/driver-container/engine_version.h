@@ -20,5 +20,8 @@ bool runc_is_fixed(const char *text);
  * does not accept it. */
 enum status engine_check_runc(const struct driver *driver, struct error *err);
 
+/** STATUS_FAILED_PRECONDITION if the engine is podman before 4.3, or of a version that cannot be read. */
+enum status engine_check_podman(const struct driver *driver, struct error *err);
+
 /** Reads the answer of GET /version; the next probe of the engine reports a change to the watchers. */
 void engine_version_read(struct driver *driver, const json_t *json);

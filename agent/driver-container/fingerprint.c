@@ -103,7 +103,7 @@ static void set_well(struct driver *driver)
 {
 	struct error err;
 
-	if (engine_check_runc(driver, &err) != STATUS_OK)
+	if (engine_check_podman(driver, &err) != STATUS_OK || engine_check_runc(driver, &err) != STATUS_OK)
 		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY, err.msg);
 	else if (driver->is_nonsense)
 		set(driver, HOLDFAST__DRIVER__V1__HEALTH__HEALTH_UNHEALTHY,
@@ -131,7 +131,8 @@ static void on_version(enum status status, const struct error *err, const json_t
 		driver->is_nonsense = !version;
 		engine_version_read(driver, json);
 	}
-	is_final = is_known && engine_check_runc(driver, NULL) == STATUS_OK;
+	is_final = is_known && engine_check_podman(driver, NULL) == STATUS_OK &&
+		   engine_check_runc(driver, NULL) == STATUS_OK;
 	driver->version_us = clock_monotonic_us() + (is_final ? VERSION_S : VERSION_RETRY_S) * USEC_PER_SEC;
 	if (status != STATUS_OK)
 		return;

@@ -668,6 +668,8 @@ static enum status check_still(const struct op *op, const char **ret_reason, str
 				 op->task, op->alloc);
 	if (op->taken.order.kind != ORDER_START)
 		return STATUS_OK;
+	*ret_reason = "old_podman";
+	TRY(engine_check_podman(op->driver, err));
 	*ret_reason = "old_runc";
 	TRY(engine_check_runc(op->driver, err));
 	return check_mounts(op, ret_reason, err);

@@ -118,11 +118,11 @@ TEST(an_engine_that_answers_is_healthy_and_known)
 {
 	struct driver driver;
 
-	look(HEAD "\r\n{\"Version\": \"4.3\", \"Components\": [{\"Name\": \"Podman Engine\"}, "
+	look(HEAD "\r\n{\"Version\": \"4.3.0\", \"Components\": [{\"Name\": \"Podman Engine\"}, "
 		  "{\"Name\": \"OCI Runtime (crun)\"}]}",
 	     HEALTH(HEALTHY), &driver);
 	assert_string_equal(driver.engine_name, "Podman Engine");
-	assert_string_equal(driver.engine_version, "4.3");
+	assert_string_equal(driver.engine_version, "4.3.0");
 	assert_true(driver.version_us > clock_monotonic_us() + 1800 * USEC_PER_SEC); /* not with each probe */
 }
 
@@ -262,6 +262,34 @@ TEST(an_engine_whose_old_runc_root_accepts_is_healthy)
 	json_decref(old);
 	json_decref(fixed);
 	json_decref(nonsense);
+}
+
+static const struct podman {
+	const char *version;
+	bool is_old;
+} podmans[] = {
+	{"3.4.4", true},       {"4.2.9", true},	 {"4.3.0", false},  {"4.3.1-rc1", false}, {"4.10.0", false},
+	{"4.9.4-rhel", false}, {"5.0.0", false}, {"10.0.0", false}, {"4.3", true},	  {"unknown", true},
+};
+
+TEST(a_podman_that_does_not_know_each_member_of_the_requests_is_unhealthy)
+{
+	struct driver driver;
+	char text[512];
+
+	for (size_t i = 0; i < ARRAY_SIZE(podmans); i++) {
+		bool is_old = podmans[i].is_old;
+
+		(void)snprintf(text, sizeof(text),
+			       HEAD "\r\n{\"Version\": \"%s\", \"Components\": [{\"Name\": \"Podman "
+				    "Engine\"}, {\"Name\": \"OCI Runtime (crun)\"}]}",
+			       podmans[i].version);
+		look(text, is_old ? HEALTH(UNHEALTHY) : HEALTH(HEALTHY), &driver);
+		assert_msg(!is_old || strstr(driver.health_text, "is too old"), "%s", driver.health_text);
+		assert_msg((driver.version_us < clock_monotonic_us() + 1800 * USEC_PER_SEC) == is_old, "%s",
+			   podmans[i].version);
+	}
+	look(DOCKER("crun", ""), HEALTH(HEALTHY), &driver);
 }
 
 /* Runs until the stream was tried, or sent to, @n times. */

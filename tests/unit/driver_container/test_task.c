@@ -685,6 +685,14 @@ static void expect_destroyed(struct fixture *f)
 	assert_null(model.body);
 }
 
+static void expect_not_started(struct fixture *f, const char *msg, const char *reason)
+{
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, msg);
+	assert_null(strstr(model.asked, "/start"));
+	expect_trail(f, reason);
+}
+
 static void expect_old_runc(struct fixture *f)
 {
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
@@ -721,6 +729,20 @@ CASE(a_runc_that_is_not_fixed_restarts_no_task)
 	destroy(f, false);
 	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
 	assert_null(model.body);
+}
+
+CASE(a_podman_that_is_too_old_starts_and_restarts_no_task)
+{
+	be_podman(f, "4.2.9");
+	order_task(f, false);
+	expect_not_started(f, "podman 4.2.9 is too old", "reason=old_podman");
+	assert_null(strstr(model.asked, "/containers/create"));
+	be_podman(f, "4.3.1");
+	start_well(f);
+	be_podman(f, "4.2.9");
+	order_task(f, true);
+	expect_not_started(f, "podman 4.2.9 is too old", "reason=old_podman");
+	assert_non_null(model.body);
 }
 
 CASE(a_task_of_an_old_runc_that_runs_is_found_and_stopped)
@@ -974,14 +996,6 @@ CASE(a_refused_container_that_is_not_removed_is_on_record_as_that)
 	order_task(f, false);
 	expect_kept(STATUS_FAILED_PRECONDITION, "could not be removed and may run");
 	expect_trail(f, "removed=0");
-}
-
-static void expect_not_started(struct fixture *f, const char *msg, const char *reason)
-{
-	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
-	assert_contains(answer.msg, msg);
-	assert_null(strstr(model.asked, "/start"));
-	expect_trail(f, reason);
 }
 
 CASE(an_image_with_a_link_for_its_devices_starts_nothing)
