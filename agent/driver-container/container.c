@@ -389,6 +389,13 @@ bool container_image_is_named(const json_t *described, const char *image)
 	return false;
 }
 
+bool container_image_cmd_replaces_list(const json_t *described, const struct task_spec *spec)
+{
+	return (spec->command || spec->args) && (!spec->command || spec->command->n_list == 0) &&
+	       (!spec->args || spec->args->n_list == 0) && !spec->task->csi_plugin &&
+	       json_array_size(json_object_get(json_object_get(described, "Config"), "Cmd")) > 0;
+}
+
 static int set_image(json_t *body, const char *image)
 {
 	return json_object_set_new(body, "Image",

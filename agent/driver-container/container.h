@@ -38,6 +38,11 @@ bool container_image_env_is_whole(const json_t *described);
  * @described answer of GET /images/NAME/json */
 bool container_image_is_named(const json_t *described, const char *image);
 
+/** Would the image's CMD run although the task's command or args is an empty list? Engines take it if both
+ * are empty or missing. A plugin's command is never empty: it begins with the program that sets its umask.
+ * @described answer of GET /images/NAME/json */
+bool container_image_cmd_replaces_list(const json_t *described, const struct task_spec *spec);
+
 /* The order that makes a container. */
 struct container_order {
 	const char *nonce;   /* in hex */

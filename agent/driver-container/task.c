@@ -1246,6 +1246,13 @@ static void on_image(enum status status, const struct error *err, const json_t *
 			  "value, for "
 			  "which podman takes its own. Next: give it one (ENV NAME=VALUE)",
 			  op->task, op->alloc);
+	else if (container_image_cmd_replaces_list(json, &op->spec))
+		op_refuse(op, STATUS_FAILED_PRECONDITION,
+			  "cannot start task '%s' of allocation %s: its command or args is an empty list, "
+			  "for which "
+			  "engines run the image's CMD. Next: name a program or arguments, or remove the "
+			  "empty list",
+			  op->task, op->alloc);
 	else if (check_still(op, &reason, &own) != STATUS_OK)
 		refuse_order(op, reason, &own);
 	else if (make_plugin_folder(op))

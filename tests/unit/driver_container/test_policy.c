@@ -241,6 +241,39 @@ TEST(nothing_is_allowed_that_root_does_not_name)
 	empty(&s);
 }
 
+/* Engines take the CMD if they get neither an entry point nor arguments. */
+TEST(the_cmd_of_an_image_replaces_no_empty_list)
+{
+	static const struct {
+		int n_command, n_args; /* -1: not given */
+		bool is_plugin, has_cmd, replaces;
+	} rows[] = {
+		{-1, -1, false, true, false}, {0, -1, false, true, true},  {-1, 0, false, true, true},
+		{0, 0, false, true, true},    {1, 0, false, true, false},  {1, -1, false, true, false},
+		{0, 1, false, true, false},   {-1, 1, false, true, false}, {0, 0, true, true, false},
+		{0, 0, false, false, false},
+	};
+	Holdfast__Driver__V1__CsiPluginMount plugin = HOLDFAST__DRIVER__V1__CSI_PLUGIN_MOUNT__INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		Holdfast__Driver__V1__TaskConfig task = HOLDFAST__DRIVER__V1__TASK_CONFIG__INIT;
+		Holdfast__Driver__V1__ConfigValue lists[2];
+		const struct task_spec spec = {.task = &task,
+					       .command = rows[i].n_command < 0 ? NULL : &lists[0],
+					       .args = rows[i].n_args < 0 ? NULL : &lists[1]};
+		json_t *image = json_pack("{s:{s:[]}}", "Config", "Cmd");
+
+		if (rows[i].has_cmd)
+			(void)json_array_append_new(json_object_get(json_object_get(image, "Config"), "Cmd"),
+						    json_string("x"));
+		lists[0].n_list = (size_t)rows[i].n_command;
+		lists[1].n_list = (size_t)rows[i].n_args;
+		task.csi_plugin = rows[i].is_plugin ? &plugin : NULL;
+		assert_msg(container_image_cmd_replaces_list(image, &spec) == rows[i].replaces, "row %zu", i);
+		json_decref(image);
+	}
+}
+
 /* A beginning never ends within the name of a registry. */
 TEST(no_image_of_another_registry_is_allowed)
 {

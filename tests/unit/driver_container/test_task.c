@@ -72,6 +72,7 @@ static struct {
 	bool runs_as_ordered; /* as the kernel shows it; otherwise its mounts are the test's own */
 	const char *started;  /* NULL: at the begin of the year */
 	const char *image_work_dir;
+	const char *cmd;	/* of the image */
 	bool describes_nothing; /* podman, by its own API */
 	bool has_no_flags;	/* of the mount, likewise */
 	const char *storage;	/* its driver; "": podman describes none; NULL: overlay */
@@ -369,6 +370,8 @@ static json_t *described(void)
 		return NULL;
 	if (model.variable)
 		return json_pack("{s:{s:[s]}}", "Config", "Env", model.variable);
+	if (model.cmd)
+		return json_pack("{s:{s:[s]}}", "Config", "Cmd", model.cmd);
 	if (model.image_work_dir)
 		return json_pack("{s:{s:s}}", "Config", "WorkingDir", model.image_work_dir);
 	return model.called ? json_pack("{s:[s]}", "RepoDigests", model.called) : NULL;
@@ -567,6 +570,13 @@ static void order_task(struct fixture *f, bool is_restart)
 {
 	ask_task(f, is_restart);
 	await_answer(f);
+}
+
+static void put_task(struct fixture *f, const Holdfast__Driver__V1__TaskConfig *task)
+{
+	f->n_body = holdfast__driver__v1__task_config__pack(task, f->body);
+	order_digest(f->body, f->n_body, f->order.digest);
+	assert_ok(order_sign(&f->order, seed, NULL));
 }
 
 static void be_podman(struct fixture *f, const char *version)
@@ -1168,6 +1178,28 @@ CASE(an_image_with_a_variable_without_a_value_is_refused)
 	assert_null(strstr(model.asked, "/containers/create"));
 	model.variable = "A=";
 	start_well(f);
+}
+
+/* Both engines take the image's CMD then. */
+CASE(an_empty_list_that_the_cmd_of_the_image_would_replace_is_refused)
+{
+	Holdfast__Driver__V1__ConfigValue image =
+		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = TEXT("localhost/bb:1"));
+	Holdfast__Driver__V1__ConfigValue args = PB(holdfast__driver__v1__config_value, .key = TEXT("args"));
+	Holdfast__Driver__V1__ConfigValue *config[] = {&image, &args};
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .driver = TEXT("container"), .n_config = 2, .config = config);
+
+	model.cmd = "/bin/serve";
+	put_task(f, &task);
+	order_task(f, false);
+	assert_int_equal(answer.status, STATUS_FAILED_PRECONDITION);
+	assert_contains(answer.msg, "its command or args is an empty list");
+	assert_null(strstr(model.asked, "/containers/create"));
+	model.cmd = NULL;
+	order_task(f, false);
+	assert_contains(model.asked, "/containers/create");
 }
 
 CASE(an_image_that_would_run_as_root_is_not_started)
@@ -2137,9 +2169,7 @@ CASE(a_plugin_is_not_made_without_the_program_that_sets_its_umask)
 	(void)str_copy(f->settings.csi_plugins[0].id, sizeof(f->settings.csi_plugins[0].id), "hostpath");
 	(void)str_copy(f->settings.csi_plugins[0].images[0], sizeof(f->settings.csi_plugins[0].images[0]),
 		       "localhost/bb:1");
-	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
-	order_digest(f->body, f->n_body, f->order.digest);
-	assert_ok(order_sign(&f->order, seed, NULL));
+	put_task(f, &task);
 	model.has_no_program = true;
 	order_task(f, false);
 	assert_msg(answer.status == STATUS_FAILED_PRECONDITION, "%s%s", model.asked, answer.msg);
@@ -2159,9 +2189,7 @@ static void order_image(struct fixture *f, const char *name)
 		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
 		   .driver = TEXT("container"), .n_config = 1, .config = config);
 
-	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
-	order_digest(f->body, f->n_body, f->order.digest);
-	assert_ok(order_sign(&f->order, seed, NULL));
+	put_task(f, &task);
 	order_task(f, false);
 }
 
@@ -2216,9 +2244,7 @@ static void order_task_of(struct fixture *f, const char *value, Holdfast__Driver
 		   .driver = TEXT("container"), .n_config = 1, .config = config, .n_env = 1, .env = env,
 		   .restart = &restart, .resources = resources);
 
-	f->n_body = holdfast__driver__v1__task_config__pack(&task, f->body);
-	order_digest(f->body, f->n_body, f->order.digest);
-	assert_ok(order_sign(&f->order, seed, NULL));
+	put_task(f, &task);
 }
 
 static void order_env(struct fixture *f, const char *value)
