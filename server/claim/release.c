@@ -125,6 +125,8 @@ static bool attaches_nothing(struct server *server, const struct claim *claim)
 
 	if (controller)
 		return !controller->attach_detach;
+	if (plugin && plugin_waits_for_listed(plugin))
+		return false;
 	return instance && instance->instance.plugin.has_node &&
 	       !plugin_requires_controller(instance->plugin, &instance->instance.plugin);
 }

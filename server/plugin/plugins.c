@@ -142,6 +142,13 @@ static bool expects_controller(const struct controller_list *list)
 	return list && list->nodes[0][0] != '\0' && !str_eq(list->plugin_id, CONTROLLER_ANY_PLUGIN);
 }
 
+bool plugin_waits_for_listed(struct plugin_entry *plugin)
+{
+	bool ignored;
+
+	return expects_controller(list_of(plugin)) && !read_listed(plugin, &ignored);
+}
+
 bool plugin_decide_controller(struct plugin_entry *plugin, bool *ret)
 {
 	struct plugin_summary summary;

@@ -21,6 +21,10 @@ void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, 
 /** Summarizes the whole plugin: a node with several profiles counts once, as healthy if any of them is. */
 void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret);
 
+/** Has the plugin listed nodes, of which none reports it? What others report is no reason to leave a detach
+ * out. */
+bool plugin_waits_for_listed(struct plugin_entry *plugin);
+
 /** Decides for all nodes, into @ret, whether volumes of the plugin require a controller: by the reports of
  * the nodes that server.hcl lists, or by that of any node if these do not report a plugin that is listed by
  * name. False: each node's own report decides. */

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "claim/release.h"
+#include "model/pb.h"
 #include "recovery/epoch.h"
 #include "state/change.h"
 
@@ -353,4 +354,120 @@ CASE(a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoc
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &next, NULL), STATUS_OK);
 	assert_int_equal(next.generation, floor + 1);
+}
+
+static void list_n2(struct fixture *f)
+{
+	struct controller_nodes *lists = &f->server->config.controller_nodes;
+
+	lists->lists[0] = (struct controller_list){.plugin_id = CSI_PLUGIN, .nodes = {"n2"}};
+	lists->n_lists = 1;
+}
+
+/* n2 is listed as the controller's node. */
+static void take_csi(struct fixture *f, struct claim *ret_claim, struct ticket *ret_ticket,
+		     struct alloc *ret_alloc)
+{
+	cleanup_pb Holdfast__V1__ClaimVolumeResponse *response = NULL;
+
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	assert_int_equal(claim_from_pb(response->claim, ret_claim, NULL), STATUS_OK);
+	memcpy(ret_ticket, response->ticket.data, sizeof(*ret_ticket));
+	fake_node_send_mounted(&f->n1, ret_claim);
+	settle(f);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	*ret_alloc = alloc_of(f, ALLOC_1);
+	ret_claim->state = CLAIM_TAKEN;
+}
+
+static void send_csi(struct fixture *f, struct fake_node *node, struct fake_csi csi)
+{
+	node->csi = csi;
+	fake_node_send_fingerprint(node);
+	settle(f);
+}
+
+static void expect_detached_when_n2_is_back(struct fixture *f)
+{
+	settle(f);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	send_csi(f, &f->n2, (struct fake_csi){.has_node = true, .has_controller = true});
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_node(&f->server->state, "n1")->n_live == 0);
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+/* n1 lies: it has a second claim, and says that the plugin needs no controller. */
+CASE(a_node_that_is_not_listed_leaves_no_detach_out_while_the_listed_one_has_no_plugin)
+{
+	struct claim first, second;
+	struct ticket ticket;
+	struct alloc alloc;
+
+	list_n2(f);
+	register_csi(f, "db");
+	connect_csi(f);
+	take_csi(f, &first, &ticket, &alloc);
+	fake_node_send_alloc(&f->n1, ALLOC_3,
+			     HOLDFAST__V1__CLIENT_STATUS__RUNNING); /* so it is asked for a report */
+	UNTIL(f, f->n1.closed);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	second = first;
+	(void)str_copy(second.id, sizeof(second.id), "c1890000-0000-4000-8000-000000000002");
+	report_with(&f->n1, f->n1.report_epoch, &alloc, &second, &ticket, false);
+	settle(f);
+	assert_non_null(state_claim(&f->server->state, second.id));
+	send_csi(f, &f->n2, (struct fake_csi){.has_node = false});
+	send_csi(f, &f->n1, (struct fake_csi){.has_node = true, .needs_no_controller = true});
+	fake_node_send_released(&f->n1, &first);
+	settle(f);
+	fake_node_send_released(&f->n1, &second);
+	expect_detached_when_n2_is_back(f);
+}
+
+/* After a restore the one claim is adopted. n2 comes with @csi, and n1 says that no controller is needed. */
+static void adopt_csi(struct fixture *f, struct fake_csi csi, struct claim *ret_claim)
+{
+	struct backup backup = {0};
+	struct ticket ticket;
+	struct alloc alloc;
+
+	list_n2(f);
+	register_csi(f, "db");
+	connect_csi(f);
+	take_backup(f, &backup);
+	list_n2(f);
+	connect_csi(f);
+	take_csi(f, ret_claim, &ticket, &alloc);
+	restore(f, &backup, 1);
+	list_n2(f);
+	f->n1.plugin = f->n2.plugin = &f->plugin;
+	f->n1.csi = (struct fake_csi){.has_node = true, .needs_no_controller = true};
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	f->n2.csi = csi;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report_with(&f->n1, 1, &alloc, ret_claim, &ticket, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	settle(f);
+	fake_node_send_released(&f->n1, ret_claim);
+}
+
+CASE(an_adopted_claim_waits_for_its_detach_while_no_listed_node_has_the_plugin)
+{
+	struct claim claim;
+
+	adopt_csi(f, (struct fake_csi){.has_node = false}, &claim); /* the plugin starts after its agent */
+	expect_detached_when_n2_is_back(f);
+}
+
+CASE(an_adopted_claim_needs_no_detach_if_the_listed_node_says_so)
+{
+	struct claim claim;
+
+	adopt_csi(f, (struct fake_csi){.has_node = true, .needs_no_controller = true}, &claim);
+	UNTIL(f, state_claim(&f->server->state, claim.id)->claim.state == CLAIM_FREED);
 }
