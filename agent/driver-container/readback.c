@@ -532,6 +532,19 @@ static bool is_of_kernel(const char *point)
 	       path_is_within(point, "/dev");
 }
 
+/* The host would keep it: it is within a bidirectional mount, or a link in another one could lead it there.
+ */
+static bool reaches_the_host(const struct readback *readback, const char *target)
+{
+	bool is_shared = false, is_within = false;
+
+	for (size_t i = 0; i < readback->n; i++) {
+		is_shared |= str_eq(readback->mounts[i].propagation, "rshared");
+		is_within |= path_is_within(target, readback->mounts[i].target);
+	}
+	return is_shared && is_within;
+}
+
 /* Keeps a volume that the image declares: a folder of the engine's own with a random name. It is writable
  * without a bound, which read_only_root promises that nothing is. */
 static bool keep_image_volume(struct readback *readback, const json_t *mount, struct readback_fault *ret)
@@ -540,7 +553,8 @@ static bool keep_image_volume(struct readback *readback, const json_t *mount, st
 
 	if (json_is_true(json_object_get(host_of(readback->asked), "ReadonlyRootfs")))
 		return differ(ret, "read_only_root", "no volume of the image", target);
-	if (!path_is_normal(target) || str_eq(target, "/") || is_of_kernel(target))
+	if (!path_is_normal(target) || str_eq(target, "/") || is_of_kernel(target) ||
+	    reaches_the_host(readback, target))
 		return differ(ret, "mount", "no volume of the image there", target);
 	if (!str_eq(text_at(mount, "Type"), "volume") || strlen(name) != 64 ||
 	    strspn(name, "0123456789abcdef") != 64 || readback->n_image_volumes == IMAGE_VOLUMES_MAX ||

@@ -10,6 +10,13 @@
 typedef Holdfast__Driver__V1__TaskConfig task_t;
 typedef Holdfast__Driver__V1__ConfigValue value_t;
 
+/* A destination that no other one may be within. */
+struct outer {
+	const char *path;
+	const void *of; /* the mount of the task; NULL: the staging folder */
+	bool is_shared; /* bidirectional; else it is beside a plugin's staging folder that is */
+};
+
 static const value_t *find_config(const task_t *task, const char *key)
 {
 	for (size_t i = 0; i < task->n_config; i++)
@@ -31,46 +38,50 @@ static bool can_mount(const task_t *task)
 	return privileged && privileged->flag;
 }
 
-static enum status check_inner(const char *outer, const char *inner, struct error *err)
+static const char *plugin_destination(const Holdfast__Driver__V1__CsiPluginMount *plugin)
 {
-	if (!path_is_within(inner, outer))
+	return plugin->destination[0] != '\0' ? plugin->destination : CSI_PLUGIN_MOUNT_DIR;
+}
+
+static enum status check_inner(const struct outer *outer, const void *of, const char *inner,
+			       struct error *err)
+{
+	if ((of && of == outer->of) || !path_is_within(inner, outer->path))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_INVALID_ARGUMENT, 0,
-		"destination %.128s is within %.128s, which is bidirectional, so the host would keep "
-		"that mount: mount it elsewhere, or use propagation host-to-task",
-		inner, outer);
+		"destination %.128s is within %.128s, %s, so the host would keep that mount: mount it "
+		"elsewhere%s",
+		inner, outer->path,
+		outer->is_shared ? "which is bidirectional"
+				 : "where a link could lead it into the plugin's staging folder",
+		outer->is_shared ? ", or use propagation host-to-task" : "");
 }
 
 /* The engine's own, in its container. */
-static enum status check_engine(const char *outer, struct error *err)
+static enum status check_engine(const struct outer *outer, struct error *err)
 {
 	static const char *const engine[] = {"/etc", "/run", "/var/run", "/sbin/docker-init"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(engine); i++)
-		TRY(check_inner(outer, engine[i], err));
+		TRY(check_inner(outer, NULL, engine[i], err));
 	return STATUS_OK;
 }
 
-/* @skip is the index of @outer among the volumes. */
-static enum status check_outer(const task_t *task, const char *outer, size_t skip, struct error *err)
+static enum status check_outer(const task_t *task, const struct outer *outer, struct error *err)
 {
-	const Holdfast__Driver__V1__CsiPluginMount *plugin = task->csi_plugin;
 	const value_t *paths = find_config(task, "host_paths");
 
 	for (size_t i = 0; i < task->n_volumes; i++)
-		if (i != skip)
-			TRY(check_inner(outer, task->volumes[i]->destination, err));
+		TRY(check_inner(outer, task->volumes[i], task->volumes[i]->destination, err));
 	if (paths && paths->n_map > TASK_MOUNTS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "it has %zu host_paths, at most %d are allowed with a bidirectional mount",
 				 paths->n_map, TASK_MOUNTS_MAX);
 	for (size_t i = 0; paths && i < paths->n_map; i++)
-		TRY(check_inner(outer, paths->map[i]->value, err));
-	if (plugin)
-		TRY(check_inner(outer,
-				plugin->destination[0] != '\0' ? plugin->destination : CSI_PLUGIN_MOUNT_DIR,
-				err));
+		TRY(check_inner(outer, paths->map[i], paths->map[i]->value, err));
+	if (task->csi_plugin)
+		TRY(check_inner(outer, task->csi_plugin, plugin_destination(task->csi_plugin), err));
 	return check_engine(outer, err);
 }
 
@@ -83,21 +94,28 @@ enum status task_mounts_check(const task_t *task, bool is_container, const char 
 				 "it has %zu volume mounts, at most %d are allowed", task->n_volumes,
 				 TASK_MOUNTS_MAX);
 	if (stage)
-		TRY(check_outer(task, stage, SIZE_MAX, err));
+		TRY(check_outer(task, &(struct outer){stage, NULL, true}, err));
+	/* whoever writes to the plugin's folder of sockets, or to a volume, makes links there */
+	if (stage && task->csi_plugin)
+		TRY(check_outer(
+			task, &(struct outer){plugin_destination(task->csi_plugin), task->csi_plugin, false},
+			err));
 	for (size_t i = 0; i < task->n_volumes; i++) {
-		const char *outer = task->volumes[i]->destination;
+		const struct outer outer = {
+			task->volumes[i]->destination, task->volumes[i],
+			task->volumes[i]->propagation ==
+				HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL};
 
-		if (task->volumes[i]->propagation !=
-		    HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL)
+		if (!outer.is_shared && !stage)
 			continue;
-		if (!may_mount)
+		if (outer.is_shared && !may_mount)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "destination %.128s is bidirectional, but the task cannot mount "
 					 "without CAP_SYS_ADMIN in cap_add: use propagation host-to-task",
-					 outer);
-		TRY(check_outer(task, outer, i, err));
-		if (stage)
-			TRY(check_inner(outer, stage, err));
+					 outer.path);
+		TRY(check_outer(task, &outer, err));
+		if (stage && outer.is_shared)
+			TRY(check_inner(&outer, NULL, stage, err));
 	}
 	return STATUS_OK;
 }

@@ -452,6 +452,31 @@ CASE(a_read_only_root_has_no_volume_of_the_image)
 	assert_string_equal(fault.found, "/var/cache");
 }
 
+/* The engine would mount it on the host, within the shared mount or by a link in another one. */
+CASE(a_volume_of_the_image_is_within_no_mount_beside_a_shared_one)
+{
+	static const struct {
+		const char *propagation, *target;
+		bool is_taken;
+	} rows[] = {
+		{"rslave", "/rw/sub", true},  {"rshared", "/rw/sub", false}, {"rshared", "/ro/sub", false},
+		{"rshared", "/var/rw", true}, {"rshared", "/rw", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *asked = replaced(asked_text, "rslave", rows[i].propagation);
+		cleanup_free char *shared = replaced(answer_text, "rslave", rows[i].propagation);
+		cleanup_free char *answer = replaced(shared, "/var/cache", rows[i].target);
+		struct readback_fault fault;
+
+		readback_free(f->readback);
+		f->readback = read_asked(f->host, asked, false);
+		assert_msg(inspect(f, answer, &fault) == rows[i].is_taken, "row %zu", i);
+		if (!rows[i].is_taken)
+			assert_string_equal(fault.ordered, "no volume of the image there");
+	}
+}
+
 /* podman binds files of its own if its request lets it add the user to those of the image. */
 CASE(a_file_of_accounts_is_not_asked_for)
 {
