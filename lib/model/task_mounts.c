@@ -14,7 +14,7 @@ typedef Holdfast__Driver__V1__ConfigValue value_t;
 struct outer {
 	const char *path;
 	const void *of; /* the mount of the task; NULL: the staging folder */
-	bool is_shared; /* bidirectional; else it is beside a plugin's staging folder that is */
+	bool is_shared; /* bidirectional; false: only the plugin's staging folder is */
 };
 
 static const value_t *find_config(const task_t *task, const char *key)
@@ -95,7 +95,7 @@ enum status task_mounts_check(const task_t *task, bool is_container, const char 
 				 TASK_MOUNTS_MAX);
 	if (stage)
 		TRY(check_outer(task, &(struct outer){stage, NULL, true}, err));
-	/* whoever writes to the plugin's folder of sockets, or to a volume, makes links there */
+	/* another program can make links in the plugin's folder of sockets and in volumes */
 	if (stage && task->csi_plugin)
 		TRY(check_outer(
 			task, &(struct outer){plugin_destination(task->csi_plugin), task->csi_plugin, false},

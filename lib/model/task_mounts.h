@@ -14,6 +14,6 @@ enum { TASK_MOUNTS_MAX = 64 }; /* volume mounts, and host_paths: the checks comp
  * task which asks for such a one can mount.
  * @is_container  its `config` is that of driver container
  * @stage         the folder that the task, a plugin, has from the host, bidirectional too; NULL: it has no
- * such folder. With it no mount is within another one. */
+ * such folder. If it is set, no mount may be within another one. */
 enum status task_mounts_check(const Holdfast__Driver__V1__TaskConfig *task, bool is_container,
 			      const char *stage, struct error *err);

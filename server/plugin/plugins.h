@@ -21,8 +21,8 @@ void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, 
 /** Summarizes the whole plugin: a node with several profiles counts once, as healthy if any of them is. */
 void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret);
 
-/** Has the plugin listed nodes, of which none reports it? What others report is no reason to leave a detach
- * out. */
+/** Does server.hcl list nodes for the plugin, and no listed node reports it? Then the report of another node
+ * is no reason to leave a detach out. */
 bool plugin_waits_for_listed(struct plugin_entry *plugin);
 
 /** Decides for all nodes, into @ret, whether volumes of the plugin require a controller: by the reports of
