@@ -266,7 +266,8 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 	struct hold_note note = {.is_ending = false};
 	/* a device that is bound may be another allocation's. If the server has only forgotten ours, its node
 	 * reports it by this id; one that the token may not see is not asked for twice. */
-	bool is_again = holder->is_absent && is_device(holder) && !holder->was_run_again;
+	bool is_again = holder->is_absent && is_device(holder) && !holder->was_run_again &&
+			alloc_id_is_of(holder->note.alloc_id, holder->alloc->namespace_);
 	int r = is_again ? str_copy(note.alloc_id, sizeof(note.alloc_id), holder->note.alloc_id)
 			 : alloc_id_new(holder->alloc->namespace_, note.alloc_id);
 

@@ -5,17 +5,21 @@
 #include "model/volume.h"
 
 #include <openssl/sha.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MARK_AT = UUID_SIZE - ALLOC_ID_MARK_SIZE };
 
 void alloc_id_mark(const char *namespace, char ret[static ALLOC_ID_MARK_SIZE])
 {
+	enum { DIGITS = 15 };
 	unsigned char digest[SHA256_DIGEST_LENGTH];
+	char hex[DIGITS + 2];
 
 	namespace = namespace_or_default(namespace);
 	SHA256((const unsigned char *)namespace, strlen(namespace), digest);
-	hex_encode(ret, digest, ALLOC_ID_MARK_DIGITS / 2);
+	hex_encode(hex, digest, sizeof(hex) / 2);
+	(void)snprintf(ret, ALLOC_ID_MARK_SIZE, "8%.3s-%.12s", hex, hex + 3);
 }
 
 bool alloc_id_is_of(const char *id, const char *namespace)

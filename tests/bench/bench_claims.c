@@ -224,7 +224,7 @@ static void register_volume(struct bench *b, int n)
 /* Of volume @n, and its name in it. */
 static void alloc_id(int n, char id[static 37], char name[static 16])
 {
-	(void)str_format(id, 37, "%08d-0000-7000-8000-37a8eec1ce19", n / VOLUMES);
+	(void)str_format(id, 37, "%08d-0000-7000-837a-8eec1ce19687", n / VOLUMES);
 	(void)str_format(name, 16, "data-%d", n % VOLUMES);
 }
 

@@ -93,7 +93,7 @@ class Bench(Flow):
         return (at["result"] - at["intent"]).total_seconds()
 
     def start_pair(self, n):
-        alloc = f"0192f3a0-{n:04d}-7000-8000-{ID_MARK}"
+        alloc = f"0192f3a0-{n:04d}-7000-{ID_MARK}"
         spec = self.room.spec("task.hcl", SPEC.format(name=f"bench-{n}", script=STAYS, image=IMAGE))
         own = self.own("run", spec, "--id", alloc)
         self.until_running(alloc)

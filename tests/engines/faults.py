@@ -204,7 +204,7 @@ class Watch:
 
 
 class Faults(Flow):
-    GROUP = "a000"
+    GROUP = "7a00"
 
     def open(self):
         self.proxy = Proxy(f"{self.engine.work}/proxy.sock", f"{self.engine.work}/engine.sock")

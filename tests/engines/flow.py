@@ -137,7 +137,7 @@ SERVES = ("echo started >> /data/starts; "
 class Flow(Execs):
     """The engine's driver is started here again, as that of node-1."""
 
-    GROUP = "9000"  # in the id of each allocation; a driver starts each id once in a boot, so classes have different ones
+    GROUP = "7900"  # in the id of each allocation; a driver starts each id once in a boot, so classes have different ones
 
     def __init__(self, engine):
         self.engine, self.room, self.n = engine, World(nodes=2), 0
@@ -178,7 +178,7 @@ class Flow(Execs):
             TASK_OF_NETWORK.format(task=task, script=script).replace("{", "{{").replace("}", "}}") for task, script in scripts.items()))
 
     def next_id(self):
-        return f"0192f3a0-{self.n + 1:04d}-7000-{self.GROUP}-{ID_MARK}"
+        return f"0192f3a0-{self.n + 1:04d}-{self.GROUP}-{ID_MARK}"
 
     def run(self, script=STAYS, image="localhost/bb:1", spec=SPEC, check=True):
         """Submit it, for the only node that has the driver; its id."""

@@ -179,7 +179,7 @@ class Table:
         assert unit.returncode == 0, f"exit {unit.returncode}: {said}"
 
     def alloc_run(self, i, n):
-        alloc = f"{n:08d}-0000-7000-8{i:03d}-{ID_MARK}"
+        alloc = f"{n:08d}-0000-7{i:03d}-{ID_MARK}"
         holdfast, env = f"{PREFIX}/bin/holdfast", self.way(i, "deploy")
         finish([holdfast, "alloc", "run", f"{PREFIX}/etc/holdfast/volumes.d/alloc{i}.hcl", "--id", alloc], env=env)
         assert os.path.ismount(self.room.nodes[0].published(alloc)), "it is not mounted"

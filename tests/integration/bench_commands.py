@@ -72,7 +72,7 @@ class Commands:
         self.allocation = world.spec("app.hcl", ALLOCATION)
 
     def round(self):
-        alloc = str(uuid.uuid4())[:24] + ID_MARK
+        alloc = str(uuid.uuid4())[:19] + ID_MARK
         return {
             "true": timed("/bin/true"),
             "version": timed(PROGRAM, "version"),

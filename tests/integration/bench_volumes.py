@@ -217,7 +217,7 @@ class BenchVolumes:
 
     def allocation(self, prefix, i, per_alloc=1):
         return {
-            "id": f"{prefix}-{str(uuid.uuid4())[9:24]}{ID_MARK}", "name": "many", "node_id": self.node.id, "driver": "none",
+            "id": f"{prefix}-{str(uuid.uuid4())[9:19]}{ID_MARK}", "name": "many", "node_id": self.node.id, "driver": "none",
             "volumes": [{"name": f"v{k}", "source": f"many-{i * per_alloc + k:04}",
                          "access_mode": "SINGLE_NODE_SINGLE_WRITER", "attachment_mode": "FILE_SYSTEM"}
                         for k in range(per_alloc)],

@@ -50,7 +50,7 @@ class WorldTest(unittest.TestCase):
 
     def alloc_id(self, n):
         """An id that no other test of the class uses."""
-        return f"0192f3a0-{n:04d}-7000-8{self.serial:03d}-{ID_MARK}"
+        return f"0192f3a0-{n:04d}-7{self.serial:03d}-{ID_MARK}"
 
     def run_alloc(self, alloc=None, node=None, check=True):
         node = node or self.node
@@ -173,7 +173,7 @@ class CsiTest(unittest.TestCase):
 
     def alloc_id(self, n=0):
         """An id that no other test of the class uses."""
-        return f"0192f3a0-{n:04d}-7000-8{self.serial:03d}-{ID_MARK}"
+        return f"0192f3a0-{n:04d}-7{self.serial:03d}-{ID_MARK}"
 
     def create(self, volume, plugin_id, check=True, **more):
         spec = self.world.spec(f"{volume}.hcl", csi_volume(volume, plugin_id, **more))

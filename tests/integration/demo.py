@@ -14,8 +14,8 @@ import time
 
 from world import PREFIX, Failure, World, mounts_below, proc_status, run, show, wait_for
 
-ALLOC_1 = "0192f3a1-0000-7000-8000-37a8eec1ce19"
-ALLOC_2 = "0192f3a2-0000-7000-8000-37a8eec1ce19"
+ALLOC_1 = "0192f3a1-0000-7000-837a-8eec1ce19687"
+ALLOC_2 = "0192f3a2-0000-7000-837a-8eec1ce19687"
 
 
 class Demo:

@@ -13,7 +13,7 @@ import tempfile
 
 from case import PREFIX, WorldTest, names_sqlite, wait_for
 
-UUID = "0192f3a0-0000-7000-8fff-37a8eec1ce19"
+UUID = "0192f3a0-0000-7000-837a-8eec1ce19687"
 
 
 class TestBadInput(WorldTest):

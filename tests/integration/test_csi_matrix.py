@@ -111,7 +111,7 @@ class Case:
 
     @property
     def alloc(self):
-        return f"0192f3a0-{self.number:04d}-7000-8000-{ID_MARK}"
+        return f"0192f3a0-{self.number:04d}-7000-{ID_MARK}"
 
     @property
     def shown(self):

@@ -248,7 +248,7 @@ capability {
 
     def test_sessions_mounts_and_calls_outlive_certificates_and_keys(self):
         world, node = self.world, self.world.nodes[0]
-        self.alloc = "0192f3a0-0000-7000-8000-37a8eec1ce19"
+        self.alloc = "0192f3a0-0000-7000-837a-8eec1ce19687"
         world.holdfast("alloc", "run", world.alloc_spec(), "--node", node.id, "--id", self.alloc)
         self.mounts = node.mounts()
         self.assertEqual(len(self.mounts), 2)

@@ -16,8 +16,8 @@ import runbook  # noqa: E402
 
 FOLDER = os.path.join(HERE, "..", "..", "docs", "runbook")
 SERVER = f"{PREFIX}/var/server"
-APP = "0192f3a1-0000-7000-8000-37a8eec1ce19"  # the names that the pages begin with
-OTHER = "0192f3a2-0000-7000-8000-37a8eec1ce19"
+APP = "0192f3a1-0000-7000-837a-8eec1ce19687"  # the names that the pages begin with
+OTHER = "0192f3a2-0000-7000-837a-8eec1ce19687"
 
 
 class RunbookTest(unittest.TestCase):

@@ -88,7 +88,7 @@ class Trial:
 
     @property
     def alloc(self):
-        return f"0192f3a0-{self.serial:04d}-7000-8000-{ID_MARK}"
+        return f"0192f3a0-{self.serial:04d}-7000-{ID_MARK}"
 
     def plugin(self):
         """What the server knows of it, or None."""

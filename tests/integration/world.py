@@ -31,7 +31,7 @@ BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bu
 GROUP = "holdfast-dev"
 HELPER_USER = "holdfast-mount"
 CLUSTER = "demo"
-ID_MARK = "37a8eec1ce19"  # in the ids of allocations of namespace default, see lib/model/alloc_id.h
+ID_MARK = "837a-8eec1ce19687"  # in the ids of allocations of namespace default, see lib/model/alloc_id.h
 ETCD = f"{PREFIX}/var/etcd"
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's constant
 

@@ -23,7 +23,7 @@ struct kill_fact {
 	char not_there[KILL_NAME]; /* no part of it; "": any */
 };
 
-#define ID_MARK "37a8eec1ce19" /* of namespace default, see model/alloc_id.h */
+#define ID_MARK "837a-8eec1ce19687" /* of namespace default, see model/alloc_id.h */
 
 /* Writes of one kind that were acknowledged: each has its record in the audit. */
 struct kill_method {

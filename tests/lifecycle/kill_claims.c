@@ -126,7 +126,7 @@ static void run_rivals(struct kill *k)
 	kill_run(k, 1, 0, 0);
 	/* refused here, or when its node asks */
 	has_second = kill_ask(k, "Allocations.Run",
-			      "{\"allocation\":{\"id\":\"01890002-0000-7000-8000-" ID_MARK "\",\"name\":"
+			      "{\"allocation\":{\"id\":\"01890002-0000-7000-" ID_MARK "\",\"name\":"
 			      "\"app\",\"nodeId\":\"n1\",\"volumes\":[{\"name\":\"data\",\"source\":\"db\","
 			      "\"accessMode\":\"SINGLE_NODE_WRITER\"}]}}") == STATUS_OK;
 	KILL_UNTIL(k, kill_is_running(k, 1, 0) || kill_is_running(k, 2, 1));

@@ -9,7 +9,7 @@ enum { REQUEST = 512 };
 
 static void alloc_id(int alloc, char ret[static UUID_TEXT_SIZE])
 {
-	(void)str_format(ret, UUID_TEXT_SIZE, "018%05d-0000-7000-8000-" ID_MARK, alloc);
+	(void)str_format(ret, UUID_TEXT_SIZE, "018%05d-0000-7000-" ID_MARK, alloc);
 }
 
 int kill_add_volume(struct kill *k, const char *id, bool is_csi)

@@ -46,7 +46,7 @@ static void run_gc(struct kill *k)
 	kill_must(k, "Operator.Gc", "{\"olderThanMs\":\"1\"}", STATUS_OK);
 	kill_know(k, &(struct kill_fact){.about = "collected",
 					 .method = "Allocations.Get",
-					 .request = "{\"id\":\"01890001-0000-7000-8000-" ID_MARK "\"}",
+					 .request = "{\"id\":\"01890001-0000-7000-" ID_MARK "\"}",
 					 .status = STATUS_NOT_FOUND});
 	use(k, 5, DISK);
 	kill_stop(k, 4);

@@ -333,7 +333,7 @@ node "{self.node.id}" {{
 
     def run_alloc(self, node, *args):
         type(self).n_allocs += 1
-        alloc = f"0192f3a0-{self.n_allocs:04d}-7000-8000-37a8eec1ce19"
+        alloc = f"0192f3a0-{self.n_allocs:04d}-7000-837a-8eec1ce19687"
         self.world.holdfast("alloc", "run", self.world.alloc_spec(), "--node", node.id, "--id", alloc, *args)
         return alloc
 

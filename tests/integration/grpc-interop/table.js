@@ -13,7 +13,7 @@ const assert = require('assert');
 const crypto = require('crypto');
 const { PLUGIN } = require('./node');
 
-const ALLOC = '0192f3a1-0000-7000-8000-37a8eec1ce19';
+const ALLOC = '0192f3a1-0000-7000-837a-8eec1ce19687';
 const ids = (list) => list.map((item) => item.id);
 const orders = (more) => ({
   volume: {

@@ -70,7 +70,7 @@ def volume_id(number):
 
 
 def alloc_id(number):
-    return f"{number:08x}-0000-7000-8000-37a8eec1ce19"
+    return f"{number:08x}-0000-7000-837a-8eec1ce19687"
 
 
 class Commands:

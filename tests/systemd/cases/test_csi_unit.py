@@ -167,7 +167,7 @@ class Driver(unittest.TestCase):
         machine.holdfast("audit", "verify")
 
     def test_7_the_confined_agent_sees_and_waits_for_processes_of_a_call_that_was_lost(self):
-        alloc, before = str(uuid.uuid4())[:24] + "37a8eec1ce19", publishes()
+        alloc, before = str(uuid.uuid4())[:19] + "837a-8eec1ce19687", publishes()
         machine.holdfast("volume", "create", hcl("id  "))
         orders = [{"method": "NodePublishVolume", "do": "hang", "times": 1}]
         machine.write(f"{DATA}/orders.json", json.dumps({"settings": SETTINGS, "orders": orders}))

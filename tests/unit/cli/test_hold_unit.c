@@ -268,7 +268,7 @@ TEST_FIXTURE(a_stop_that_the_server_does_not_understand_is_not_done_while_it_is_
 	expect_note(false, false);
 }
 
-#define EARLIER "01890000-0000-7000-8000-000000000001"
+#define EARLIER "01890000-0000-7000-837a-8eec1ce19687" /* an id of namespace default */
 
 /* A start of before left it; whose device is bound now, nobody knows. */
 static int setup_device(void **state)
@@ -313,6 +313,20 @@ TEST_FIXTURE(a_device_of_an_earlier_start_is_run_again_by_its_id, setup_device, 
 	will_answer(1, "Allocations.Run", PENDING);
 	will_answer(2, "Allocations.Get", FREED);
 	assert_int_equal(hold("was not mounted"), HOLD_FAILED);
+	expect_note(false, false);
+}
+
+/* The server would refuse it: the unit was of that namespace before, or its id is older than such ends. */
+TEST_FIXTURE(an_id_of_another_namespace_is_not_run_again, setup_device, teardown_device)
+{
+	will_refuse(0, "Allocations.Stop", STATUS_NOT_FOUND);
+	will_answer(1, "Allocations.Run", PENDING);
+	will_answer(2, "Allocations.Get", FREED);
+	namespace = "shop";
+	assert_int_equal(hold("was not mounted"), HOLD_FAILED);
+	namespace = "";
+	assert_string_not_equal(last_run(), "");
+	assert_null(strstr(last_run(), EARLIER));
 	expect_note(false, false);
 }
 

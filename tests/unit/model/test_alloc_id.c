@@ -8,10 +8,10 @@ TEST(the_mark_of_a_namespace_is_the_beginning_of_its_sha_256)
 {
 	static const struct {
 		const char *namespace, *mark;
-	} cases[] = {{"", "37a8eec1ce19"},
-		     {"default", "37a8eec1ce19"},
-		     {"shop", "8d9001d32c6a"},
-		     {"team", "ca8b22d0db83"}};
+	} cases[] = {{"", "837a-8eec1ce19687"},
+		     {"default", "837a-8eec1ce19687"},
+		     {"shop", "88d9-001d32c6a703"},
+		     {"team", "8ca8-b22d0db83a22"}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char mark[ALLOC_ID_MARK_SIZE];
@@ -27,12 +27,12 @@ TEST(an_id_is_of_the_namespace_whose_mark_is_its_end)
 		const char *id;
 		bool is_of_shop;
 	} cases[] = {
-		{"01890001-0000-7000-8000-8d9001d32c6a", true},
-		{"01890001-0000-7000-8000-8d9001d32c6b", false},
-		{"01890001-0000-7000-8000-9d9001d32c6a", false},
-		{"01890001-0000-7000-8000-37a8eec1ce19", false},
+		{"01890001-0000-7000-88d9-001d32c6a703", true},
+		{"01890001-0000-7000-88d9-001d32c6a704", false},
+		{"01890001-0000-7000-98d9-001d32c6a703", false},
+		{"01890001-0000-7000-837a-8eec1ce19687", false},
 		{"8d9001d3-2c6a-7000-8000-000000000001", false},
-		{"8d9001d32c6a", false}, /* no UUID */
+		{"88d9-001d32c6a703", false}, /* no UUID */
 		{"", false},
 	};
 

@@ -17,10 +17,10 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#define ID_MARK "37a8eec1ce19" /* of namespace default, see model/alloc_id.h */
-#define ALLOC_1 "01890001-0000-7000-8000-" ID_MARK
-#define ALLOC_3 "01890003-0000-7000-8000-" ID_MARK
-#define ALLOC_2 "01890002-0000-7000-8000-" ID_MARK
+#define ID_MARK "837a-8eec1ce19687" /* of namespace default, see model/alloc_id.h */
+#define ALLOC_1 "01890001-0000-7000-" ID_MARK
+#define ALLOC_3 "01890003-0000-7000-" ID_MARK
+#define ALLOC_2 "01890002-0000-7000-" ID_MARK
 #define BOOT_1 "b0010000-0000-4000-8000-000000000001"
 #define BOOT_2 "b0010000-0000-4000-8000-000000000002"
 #define TIMEOUT_US (30 * USEC_PER_SEC) /* a bound for busy machines; nothing waits for it */

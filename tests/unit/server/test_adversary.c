@@ -365,7 +365,7 @@ CASE(an_operators_word_frees_any_number_of_claims_of_a_lost_node)
 	for (int i = 0; i < CLAIMS; i++) {
 		char id[UUID_TEXT_SIZE];
 
-		(void)str_format(id, sizeof(id), "018%05d-0000-7000-a000-" ID_MARK, i);
+		(void)str_format(id, sizeof(id), "018%05d-0000-7a00-" ID_MARK, i);
 		assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
 		(void)get_ticket(&f->n1, id);
 		assert_int_equal(stop_alloc(f, id, NULL), STATUS_OK);

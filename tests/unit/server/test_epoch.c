@@ -412,7 +412,7 @@ CLUSTER_TEST(a_word_stands_for_no_report_that_is_asked_for_later)
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
 	for (int i = 0; i < 2 * CLAIM_HISTORY_MAX; i++) {
-		(void)str_format(id, sizeof(id), "018901%02d-0000-7000-8000-" ID_MARK, i);
+		(void)str_format(id, sizeof(id), "018901%02d-0000-7000-" ID_MARK, i);
 		take_claim(f, &f->n2, "db", id);
 		release_claim(f, &f->n2, id);
 	}
@@ -1116,7 +1116,7 @@ static void model_run(struct model *model, struct model_node *node)
 {
 	char id[UUID_TEXT_SIZE];
 
-	(void)str_format(id, sizeof(id), "018%05u-0000-7000-8000-" ID_MARK, ++model->serial);
+	(void)str_format(id, sizeof(id), "018%05u-0000-7000-" ID_MARK, ++model->serial);
 	if (run_alloc(model->f, id, node->id, NULL) == STATUS_OK)
 		memcpy(node->alloc, id, sizeof(id));
 }

@@ -343,7 +343,7 @@ static void hold_for_a_while(struct fixture *f, int i)
 	char id[UUID_TEXT_SIZE];
 	struct claim held;
 
-	(void)str_format(id, sizeof(id), "018%05d-0000-7000-a000-" ID_MARK, i);
+	(void)str_format(id, sizeof(id), "018%05d-0000-7a00-" ID_MARK, i);
 	assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
 	assert_int_equal(fake_node_claim(&f->n1, "db", id, NULL, NULL), STATUS_OK);
 	held = claim_of(f, id);

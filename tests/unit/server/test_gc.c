@@ -14,7 +14,7 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 
-#define ALLOC_OF_N "018%05d-0000-7000-8000-" ID_MARK
+#define ALLOC_OF_N "018%05d-0000-7000-" ID_MARK
 #define CLAIM_OF_N "01890000-0000-7000-9000-%012d"
 
 static enum status gc(struct fixture *f, struct fake_node *as, bool dry_run, Holdfast__V1__GcResponse **ret,

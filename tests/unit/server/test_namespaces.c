@@ -19,7 +19,7 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <string.h>
 
-#define ID_OF "018%05u-0000-7000-8000-" ID_MARK
+#define ID_OF "018%05u-0000-7000-" ID_MARK
 
 enum {
 	TEXTS = 10000,	       /* of one letter: each takes many times its bytes on the wire */

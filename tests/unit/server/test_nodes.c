@@ -800,7 +800,7 @@ CLUSTER_TEST(a_node_with_more_claims_than_one_change_has_objects_is_identified)
 	for (int i = 0; i <= CHANGE_OBJECTS_MAX; i++) {
 		(void)str_format(name, sizeof(name), "v%d", i);
 		(void)str_format(disk, sizeof(disk), "wwn-0x%x", 1000 + i);
-		(void)str_format(id, sizeof(id), "018%05d-0001-7000-8000-" ID_MARK, i);
+		(void)str_format(id, sizeof(id), "018%05d-0001-7000-" ID_MARK, i);
 		assert_ok(register_disk(f, &f->operator, name, disk, &err));
 		take_claim(f, &f->n1, name, id);
 	}
@@ -1700,7 +1700,7 @@ static void put_attestations(struct fixture *f, const char *node, const char *by
 						   .by = TEXT(by), .volumes = refs, .n_volumes = 1);
 
 	for (int i = 0; i < n; i++) {
-		(void)str_format(id, sizeof(id), "018%05d-0000-7000-8000-" ID_MARK, n_put++);
+		(void)str_format(id, sizeof(id), "018%05d-0000-7000-" ID_MARK, n_put++);
 		put_attestation(f, &attestation);
 	}
 }
@@ -1783,7 +1783,7 @@ CLUSTER_TEST(an_attestation_that_the_new_one_does_not_cover_stays)
 	assert_int_equal(first->n_machines, 1);
 	for (int i = 0; i < 9; i++) {
 		earlier = *first;
-		(void)str_format(id, sizeof(id), "018%05d-0000-7000-8000-" ID_MARK, i);
+		(void)str_format(id, sizeof(id), "018%05d-0000-7000-" ID_MARK, i);
 		earlier.id = id;
 		if (i == 0)
 			earlier.epoch++;
@@ -2153,7 +2153,7 @@ CASE(a_node_with_much_work_gets_all_of_it)
 	for (int i = 0; i < N; i++) {
 		char id[UUID_TEXT_SIZE];
 
-		(void)str_format(id, sizeof(id), "018%05d-0000-7000-8000-" ID_MARK, i);
+		(void)str_format(id, sizeof(id), "018%05d-0000-7000-" ID_MARK, i);
 		assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
 	}
 	lose(f, &f->n1);
@@ -2246,7 +2246,7 @@ static void greet_with_unknown_claims(struct fixture *f, unsigned int n)
 
 	assert_in_range(n, 1, ARRAY_SIZE(ids));
 	for (unsigned int i = 0; i < n; i++) {
-		(void)str_format(ids[i], UUID_TEXT_SIZE, "018%05u-0003-7000-8000-" ID_MARK, i);
+		(void)str_format(ids[i], UUID_TEXT_SIZE, "018%05u-0003-7000-" ID_MARK, i);
 		holdfast__v1__mounted_claim__init(&claims[i]);
 		claims[i].claim_id = ids[i];
 		list[i] = &claims[i];

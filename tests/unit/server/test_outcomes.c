@@ -162,8 +162,8 @@ static void go_all_ways(struct fixture *f, void (*go)(struct fixture *f, const s
 		struct way way = {.end = ends[i / 2], .is_restarted = i % 2 == 1};
 
 		serial++;
-		(void)str_format(way.alloc, sizeof(way.alloc), "018%05d-0000-7000-8000-" ID_MARK, serial);
-		(void)str_format(way.rival, sizeof(way.rival), "018%05d-0000-7000-9000-" ID_MARK, serial);
+		(void)str_format(way.alloc, sizeof(way.alloc), "018%05d-0000-7000-" ID_MARK, serial);
+		(void)str_format(way.rival, sizeof(way.rival), "018%05d-0000-7900-" ID_MARK, serial);
 		print_message("outcome %d, %s, %s\n", (int)way.end.outcome, status_name(way.end.code),
 			      way.is_restarted ? "restarted" : "going on");
 		go(f, &way);

@@ -15,7 +15,7 @@
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
 #define VOLUMES (&holdfast__v1__volumes__descriptor)
-#define ID_OF "018%05u-0000-7000-8000-" ID_MARK
+#define ID_OF "018%05u-0000-7000-" ID_MARK
 
 enum { LONG_MS = 3600 * 1000 };
 
@@ -138,7 +138,7 @@ static void end(struct fixture *f, const char *id)
 	fake_node_send_released(node_of(f, id), &claim);
 }
 
-#define ALLOC_4 "01890004-0000-7000-8000-" ID_MARK
+#define ALLOC_4 "01890004-0000-7000-" ID_MARK
 
 CLUSTER_TEST(those_that_wait_are_placed_in_the_order_in_which_they_came)
 {

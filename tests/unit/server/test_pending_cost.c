@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ID_OF "018%05u-0001-7000-8000-" ID_MARK
+#define ID_OF "018%05u-0001-7000-" ID_MARK
 
 enum { MANY = 4000, LONG_MS = 3600 * 1000 };
 

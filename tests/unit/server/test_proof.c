@@ -17,7 +17,7 @@
 
 #define CLAIM_X "01890000-0000-7000-8000-00000000c0fe"
 #define CLAIM_Y "01890000-0000-7000-8000-00000000c0ff"
-#define ALLOC_4 "01890004-0000-7000-8000-" ID_MARK
+#define ALLOC_4 "01890004-0000-7000-" ID_MARK
 
 static struct volume_entry *db(struct fixture *f)
 {

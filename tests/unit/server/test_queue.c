@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
-#define ID_OF "018%05u-0000-7000-8000-" ID_MARK
+#define ID_OF "018%05u-0000-7000-" ID_MARK
 
 enum { LONG_MS = 3600 * 1000, STEPS = 600, JOBS_N = 4, IDS_MAX = 60 };
 

@@ -2511,7 +2511,7 @@ CASE(a_hello_with_thousands_of_unknown_claims_costs_few_reads)
 	join(s, &f->n1, "n1");
 	fake_node_disconnect(&f->n1);
 	for (int i = 0; i < UNKNOWN_CLAIMS; i++) {
-		(void)str_format(ids[i], UUID_TEXT_SIZE, "018%05d-0003-7000-8000-" ID_MARK, i);
+		(void)str_format(ids[i], UUID_TEXT_SIZE, "018%05d-0003-7000-" ID_MARK, i);
 		holdfast__v1__mounted_claim__init(&claims[i]);
 		claims[i].claim_id = ids[i];
 		list[i] = &claims[i];

@@ -1104,7 +1104,7 @@ static void start_run(struct client_model *c, size_t volume, size_t node)
 	Holdfast__V1__VolumeRequest wanted = HOLDFAST__V1__VOLUME_REQUEST__INIT;
 
 	*model = (struct alloc_model){.volume = volume, .fate = FATE_UNKNOWN};
-	(void)str_format(model->id, sizeof(model->id), "018%05zx-0000-7000-8000-37a8eec1ce19",
+	(void)str_format(model->id, sizeof(model->id), "018%05zx-0000-7000-837a-8eec1ce19687",
 			 w->n_allocs + 1);
 	c->op = OP_RUN;
 	c->alloc = w->n_allocs++;

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ID_OF "018%05u-0001-7000-8000-" ID_MARK
+#define ID_OF "018%05u-0001-7000-" ID_MARK
 #define LATE 1000000 /* a place behind all that wait */
 
 enum { FEW = 10, MANY = 400 };

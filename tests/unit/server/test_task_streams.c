@@ -16,8 +16,8 @@
 #include <order.h>
 
 #define ALLOCS (&holdfast__v1__allocations__descriptor)
-#define TEAM_2 "01890002-0000-7000-8000-ca8b22d0db83" /* an id of namespace team */
-#define B_1 "01890001-0000-7000-8000-3e23e8160039"    /* of b */
+#define TEAM_2 "01890002-0000-7000-8ca8-b22d0db83a22" /* an id of namespace team */
+#define B_1 "01890001-0000-7000-83e2-3e8160039594"    /* of b */
 #define NODES (&holdfast__v1__nodes__descriptor)
 
 static char *text(const char *s)

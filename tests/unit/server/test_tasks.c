@@ -528,7 +528,7 @@ static void run_large(struct fixture *f, int number)
 			.driver = text("container"), .env = env, .n_env = VARIABLES);
 		list[i] = &tasks[i];
 	}
-	(void)str_format(id, sizeof(id), "018901%02d-0000-7000-8000-" ID_MARK, number);
+	(void)str_format(id, sizeof(id), "018901%02d-0000-7000-" ID_MARK, number);
 	assert_succeeds(call(&f->operator, ALLOCS, "Run", &request.base, NULL, &err), err);
 }
 
@@ -566,13 +566,13 @@ CLUSTER_TEST(a_page_of_large_allocations_is_one_that_clients_take)
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &request.base, &filtered, NULL), STATUS_OK);
 	assert_string_equal(
 		((const Holdfast__V1__ListAllocationsResponse *)(const void *)filtered)->next_token,
-		"default.01890103-0000-7000-8000-" ID_MARK); /* three are more than it looks at */
+		"default.01890103-0000-7000-" ID_MARK); /* three are more than it looks at */
 	for (int i = 0; i < 50; i++)
 		(void)strcat(strcat(filter, i > 0 ? " or " : ""), "tasks.env.value contains y");
 	request.filter = filter;
 	assert_int_equal(call(&f->operator, ALLOCS, "List", &request.base, &costly, NULL), STATUS_OK);
 	assert_string_equal(((const Holdfast__V1__ListAllocationsResponse *)(const void *)costly)->next_token,
-			    "default.01890101-0000-7000-8000-" ID_MARK); /* one is, with so much to compare */
+			    "default.01890101-0000-7000-" ID_MARK); /* one is, with so much to compare */
 	assert_int_equal(call(&f->operator, & holdfast__v1__nodes__descriptor, "Get", &get.base, &node, NULL),
 			 STATUS_OK);
 	assert_int_equal(((const Holdfast__V1__GetNodeResponse *)(const void *)node)->n_allocations, N);

@@ -22,8 +22,8 @@
 #include <string.h>
 
 #define BLUE "blue"
-#define BLUE_3 "01890003-0000-7000-8000-16477688c0e0" /* an id of namespace blue */
-#define ALLOC_4 "01890004-0000-7000-8000-" ID_MARK
+#define BLUE_3 "01890003-0000-7000-8164-77688c0e0069" /* an id of namespace blue */
+#define ALLOC_4 "01890004-0000-7000-" ID_MARK
 #define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
 
 enum via {
@@ -319,7 +319,7 @@ static char *expand(const struct world *w, const char *json)
 		{"$OTHER_BOOT", "b0010000-0000-4000-8000-000000000009"},
 		{"$DB_BOOT", w->db.boot_id},
 		{"$BOOT", BOOT_1},
-		{"$NOTHING", "018900ff-0000-7000-8000-" ID_MARK},
+		{"$NOTHING", "018900ff-0000-7000-" ID_MARK},
 	};
 	char *text = NON_NULL(calloc(1, 4096));
 	size_t n = 0;

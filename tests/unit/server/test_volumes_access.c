@@ -11,8 +11,8 @@
 
 #include <holdfast/v1/fences.pb-c.h>
 
-#define MINE_1 "01890001-0000-7000-8000-3fd30542fe3f"	/* an id of namespace mine */
-#define THEIRS_2 "01890002-0000-7000-8000-4c55a8552a2c" /* of theirs */
+#define MINE_1 "01890001-0000-7000-83fd-30542fe3f61b"	/* an id of namespace mine */
+#define THEIRS_2 "01890002-0000-7000-84c5-5a8552a2c726" /* of theirs */
 #define PARTS                                                                                             \
 	"\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN                                                     \
 	"\",\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_" \
