@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/join.h"
 #include "base/mountinfo.h"
 #include "base/parse.h"
 #include "base/path.h"
@@ -277,7 +278,7 @@ enum rule {
 	AT_MOST,       /* likewise; an earlier start may have had a lower limit by root's file */
 	SAME_CPU,      /* likewise; podman rounds it */
 	SAME_NETWORK,  /* "container:NAME" may be answered with the id */
-	WITHIN,	       /* each text of the answer was asked for */
+	WITHIN,	       /* each capability of the answer was asked for */
 	HOLDS,	       /* each text of the request is answered */
 	HOLDS_ENV,     /* likewise; values may be secrets, which are not shown */
 	SAME_LABELS,   /* each label of the request, as it is */
@@ -337,14 +338,23 @@ static bool has_text(const json_t *list, const char *text)
 	return false;
 }
 
-/* The first text of @list that is not in @other; NULL: all are. */
-static const char *missing_text(const json_t *list, const json_t *other)
+/* podman describes a capability beyond its defaults without CAP_. */
+static bool has_capability(const json_t *list, const char *name)
+{
+	char full[64];
+
+	return has_text(list, name) ||
+	       (str_join(full, sizeof(full), "CAP_", name) >= 0 && has_text(list, full));
+}
+
+/* The first capability of @list that is not in @other; NULL: all are. */
+static const char *missing_capability(const json_t *list, const json_t *other)
 {
 	const json_t *one;
 	size_t i;
 
 	json_array_foreach (list, i, one)
-		if (json_string_value(one) && !has_text(other, json_string_value(one)))
+		if (json_string_value(one) && !has_capability(other, json_string_value(one)))
 			return json_string_value(one);
 	return NULL;
 }
@@ -463,7 +473,7 @@ static bool compare_row(const struct readback *readback, size_t i, const json_t 
 	case SAME_NETWORK:
 		return compare_network(field, asked_text, found_text, ret);
 	case WITHIN:
-		other = missing_text(found, asked);
+		other = missing_capability(found, asked);
 		return !other || is_privileged(readback) || differ(ret, field, "not asked for", other);
 	case HOLDS:
 		other = text_not_held(asked, found);

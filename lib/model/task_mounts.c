@@ -14,7 +14,7 @@ typedef Holdfast__Driver__V1__ConfigValue value_t;
 struct outer {
 	const char *path;
 	const void *of; /* the mount of the task; NULL: the staging folder */
-	bool is_shared; /* bidirectional; false: only the plugin's staging folder is */
+	bool is_shared; /* bidirectional; false: only another mount of the task is */
 };
 
 static const value_t *find_config(const task_t *task, const char *key)
@@ -54,7 +54,7 @@ static enum status check_inner(const struct outer *outer, const void *of, const 
 		"elsewhere%s",
 		inner, outer->path,
 		outer->is_shared ? "which is bidirectional"
-				 : "where a link could lead it into the plugin's staging folder",
+				 : "where a link could lead it into a mount that the host shares",
 		outer->is_shared ? ", or use propagation host-to-task" : "");
 }
 
@@ -85,9 +85,25 @@ static enum status check_outer(const task_t *task, const struct outer *outer, st
 	return check_engine(outer, err);
 }
 
+/* Others can make links in the plugin's folder of sockets, in volumes and in host paths. */
+static enum status check_links(const task_t *task, struct error *err)
+{
+	const value_t *paths = find_config(task, "host_paths");
+	const Holdfast__Driver__V1__CsiPluginMount *plugin = task->csi_plugin;
+
+	if (plugin)
+		TRY(check_outer(task, &(struct outer){plugin_destination(plugin), plugin, false}, err));
+	for (size_t i = 0; i < task->n_volumes; i++)
+		TRY(check_outer(task, &(struct outer){task->volumes[i]->destination, task->volumes[i], false},
+				err));
+	for (size_t i = 0; paths && i < paths->n_map; i++)
+		TRY(check_outer(task, &(struct outer){paths->map[i]->value, paths->map[i], false}, err));
+	return STATUS_OK;
+}
+
 enum status task_mounts_check(const task_t *task, bool is_container, const char *stage, struct error *err)
 {
-	bool may_mount = !is_container || can_mount(task);
+	bool may_mount = !is_container || can_mount(task), is_kept = stage != NULL;
 
 	if (task->n_volumes > TASK_MOUNTS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -95,27 +111,21 @@ enum status task_mounts_check(const task_t *task, bool is_container, const char 
 				 TASK_MOUNTS_MAX);
 	if (stage)
 		TRY(check_outer(task, &(struct outer){stage, NULL, true}, err));
-	/* another program can make links in the plugin's folder of sockets and in volumes */
-	if (stage && task->csi_plugin)
-		TRY(check_outer(
-			task, &(struct outer){plugin_destination(task->csi_plugin), task->csi_plugin, false},
-			err));
 	for (size_t i = 0; i < task->n_volumes; i++) {
-		const struct outer outer = {
-			task->volumes[i]->destination, task->volumes[i],
-			task->volumes[i]->propagation ==
-				HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL};
+		const struct outer outer = {task->volumes[i]->destination, task->volumes[i], true};
 
-		if (!outer.is_shared && !stage)
+		if (task->volumes[i]->propagation !=
+		    HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_BIDIRECTIONAL)
 			continue;
-		if (outer.is_shared && !may_mount)
+		is_kept = true;
+		if (!may_mount)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 					 "destination %.128s is bidirectional, but the task cannot mount "
 					 "without CAP_SYS_ADMIN in cap_add: use propagation host-to-task",
 					 outer.path);
 		TRY(check_outer(task, &outer, err));
-		if (stage && outer.is_shared)
+		if (stage)
 			TRY(check_inner(&outer, NULL, stage, err));
 	}
-	return STATUS_OK;
+	return is_kept ? check_links(task, err) : STATUS_OK;
 }

@@ -28,6 +28,7 @@ state_dir = "{work}/state"
 images = ["localhost/bb:1", "localhost/annotated:1", "localhost/checked:1", "localhost/app:1"]
 users = [{users}]
 networks = ["none", "isolated"]
+capabilities = ["CAP_NET_ADMIN"]
 host_paths = ["{work}/host"]
 infra {{
   image = "localhost/bb:1"
@@ -387,6 +388,15 @@ class Flow(Execs):
             self.until(alloc, "RUNNING")
             self.room.holdfast("alloc", "stop", alloc, "--timeout", "60s")
             self.nothing_is_left()
+
+    def a_task_has_a_capability_that_root_lists(self):
+        """One that no engine gives by default: CAP_NET_ADMIN is bit 12."""
+        spec = SPEC.replace('    image   = "{image}"', '    image   = "{image}"\n    cap_add = ["CAP_NET_ADMIN"]')
+        spec = spec.replace('stop_timeout = "2s"', 'stop_timeout = "2s"\n  user         = "0"')
+        alloc = self.run(spec=spec, script="grep -q 'CapEff:.*0000000000001000' /proc/self/status || exit 1; trap 'exit 0' TERM; while true; do sleep 0.1; done")
+        self.until(alloc, "RUNNING")
+        self.room.holdfast("alloc", "stop", alloc, "--timeout", "60s")
+        self.nothing_is_left()
 
     def an_image_that_would_run_as_root_starts_nothing_unless_root_allows_it(self):
         self.engine.kill_driver()

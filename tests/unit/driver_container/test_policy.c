@@ -642,12 +642,15 @@ TEST(no_mount_is_within_one_that_the_host_keeps)
 	expect_mounts(ALL EBS, &s, STATUS_OK, "");
 	s.volume.destination = TEXT("/csi/a");
 	expect_mounts(ALL EBS, &s, STATUS_OK, "");
-	plugin.mounts = true; /* a link in its folder of sockets, or in a volume, could lead into its stages */
+	plugin.mounts =
+		true; /* a link in its folder of sockets, or in a volume, could lead into its stages */
 	expect_mounts(ALL EBS, &s, STATUS_INVALID_ARGUMENT, "propagation");
 	s.volume.destination = TEXT("/data"); /* as the host path's */
 	expect_mounts(ALL EBS, &s, STATUS_INVALID_ARGUMENT, "propagation");
 	s.volume.destination = TEXT("/vol");
 	expect_mounts(ALL EBS, &s, STATUS_OK, "");
+	s.volume.destination = TEXT("/data/deep/x"); /* within the host path's */
+	expect_mounts(ALL EBS, &s, STATUS_INVALID_ARGUMENT, "propagation");
 	empty(&s);
 }
 

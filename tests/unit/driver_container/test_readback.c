@@ -202,6 +202,8 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 		{"\"/ro\",\"RW\":false", "\"/ro\",\"RW\":true", "mount_rw"},
 		{"\"/rw\",\"RW\":true", "\"/rw\",\"RW\":false", "mount_rw"},
 		{"rslave", "rshared", "mount_propagation"},
+		{"\"CAP_NET_RAW\"", "\"CAP_SYS_ADMIN\"", "capabilities"},
+		{"\"CAP_NET_RAW\"", "\"SYS_ADMIN\"", "capabilities"},
 		{"\"/host\"", "\"/etc\"", "mount"},
 		{MOUNT("/srv", "/host", "false", "rprivate") ",", "", "mount"},
 		{HEX64, "db", "mount"},
@@ -228,7 +230,7 @@ CASE(each_field_that_an_engine_describes_otherwise_is_found)
 	}
 }
 
-CASE(limits_below_those_of_the_order_are_accepted)
+CASE(limits_below_the_order_and_names_without_cap_are_accepted)
 {
 	static const struct {
 		const char *old, *new;
@@ -236,6 +238,7 @@ CASE(limits_below_those_of_the_order_are_accepted)
 		{"\"Memory\":67108864", "\"Memory\":33554432"},
 		{"\"MemorySwap\":100663296", "\"MemorySwap\":67108864"},
 		{"\"PidsLimit\":100", "\"PidsLimit\":10"},
+		{"\"CAP_NET_RAW\"", "\"NET_RAW\""}, /* as podman describes it */
 	};
 	struct readback_fault fault;
 
