@@ -124,10 +124,13 @@ static enum hold_event classify_failure(struct holder *holder, const struct erro
 		connection_explain(holder->connection, &holder->trouble);
 	if (holder->hold.state == HOLD_HELD && is_mount_gone(holder))
 		return HOLD_UNMOUNTED;
-	/* HOLD_LOOKING runs the same id */
 	if (event == HOLD_ABSENT && holder->hold.state != HOLD_LOOKING && is_forgotten_too_early(holder))
 		event = HOLD_LOST;
 	holder->is_absent = event == HOLD_ABSENT;
+	/* HOLD_LOOKING runs the same id, unless the server would refuse it */
+	if (holder->is_absent && holder->hold.state == HOLD_LOOKING &&
+	    !alloc_id_is_of(holder->note.alloc_id, holder->alloc->namespace_))
+		return HOLD_FREED;
 	return event;
 }
 

@@ -330,6 +330,24 @@ TEST_FIXTURE(an_id_of_another_namespace_is_not_run_again, setup_device, teardown
 	expect_note(false, false);
 }
 
+TEST_FIXTURE(an_absent_allocation_is_run_by_its_id_unless_that_is_of_another_namespace, setup, NULL)
+{
+	for (int i = 0; i < 2; i++) {
+		struct hold_note note = {.alloc_id = EARLIER};
+		struct error err;
+
+		assert_int_equal(hold_note_write(&place, &note, &err), STATUS_OK);
+		will_refuse(0, "Allocations.Get", STATUS_NOT_FOUND);
+		will_answer(1, "Allocations.Run", PENDING);
+		will_answer(2, "Allocations.Get", FREED);
+		namespace = i == 0 ? "" : "shop";
+		assert_int_equal(hold("was not mounted"), HOLD_FAILED);
+		assert_int_equal(strstr(last_run(), EARLIER) != NULL, i == 0);
+		expect_note(false, false);
+	}
+	namespace = "";
+}
+
 TEST_FIXTURE(an_id_that_the_token_may_not_see_is_run_once, setup_device, teardown_device)
 {
 	will_refuse(0, "Allocations.Stop", STATUS_NOT_FOUND);
