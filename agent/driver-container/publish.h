@@ -28,8 +28,13 @@ enum status publish_check(const char *mountinfo_path, int fd, const char *publis
 enum status publish_walk_host_path(const char *path, struct error *err);
 
 /** Checks that nothing is mounted below @path of the host: root's file did not allow it, but some engines
- * include it: podman 4.3 lacks NonRecursive. STATUS_FAILED_PRECONDITION names the mount. */
-enum status publish_check_host_path(const char *mountinfo_path, const char *path, struct error *err);
+ * include it: podman 4.3 lacks NonRecursive. STATUS_FAILED_PRECONDITION names the mount.
+ *
+ * Checks too that no volume in @publish_dir or @stage_dir shows a folder above @path: a task as uid 0 could
+ * put a link in its place before the engine looks it up. The volume's folder itself is allowed. The error
+ * (STATUS_PERMISSION_DENIED) does not name the volume: another tenant may read it. */
+enum status publish_check_host_path(const char *mountinfo_path, const char *publish_dir,
+				    const char *stage_dir, const char *path, struct error *err);
 
 /** Where a volume is; @ret of PATH_MAX bytes. False when that is too long. */
 bool publish_path(const char *publish_dir, const char *alloc_id, uint32_t slot, char *ret);

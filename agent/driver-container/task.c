@@ -1426,6 +1426,7 @@ static enum status check_mounts(const struct op *op, const char **ret_reason, st
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
 	const char *publish_dir = op->driver->settings->publish_dir;
+	const char *stage_dir = op->driver->settings->stage_dir;
 	cleanup_close int fd = -EBADF;
 	enum status status = STATUS_OK;
 
@@ -1433,7 +1434,8 @@ static enum status check_mounts(const struct op *op, const char **ret_reason, st
 	for (size_t i = 0; op->spec.host_paths && i < op->spec.host_paths->n_map && status == STATUS_OK; i++)
 		status = publish_walk_host_path(op->spec.host_paths->map[i]->key, err);
 	for (size_t i = 0; op->spec.host_paths && i < op->spec.host_paths->n_map && status == STATUS_OK; i++)
-		status = publish_check_host_path(MOUNTINFO_PATH, op->spec.host_paths->map[i]->key, err);
+		status = publish_check_host_path(MOUNTINFO_PATH, publish_dir, stage_dir,
+						 op->spec.host_paths->map[i]->key, err);
 	if (status != STATUS_OK || task->n_volumes == 0)
 		return status;
 	*ret_reason = "publish";

@@ -1096,9 +1096,12 @@ TEST(propagation_is_that_of_the_grant)
 	(void)rmdir(folder);
 }
 
+#define TREES "/run/hf/publish", "/run/hf/stage"
+
 TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 {
 	static const char table[] =
+		"20 1 8:1 / / rw - ext4 d rw\n"
 		"30 1 0:5 / /srv/data rw - tmpfs t rw\n31 1 0:5 / /srv/data2 rw - tmpfs t rw\n"
 		"32 1 0:5 / /srv/web/a\\040b rw - tmpfs t rw\n";
 	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
@@ -1107,12 +1110,71 @@ TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 	folder_make(folder);
 	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
 	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
-	assert_int_equal(publish_check_host_path(path, "/srv/data", &err), STATUS_OK);
-	assert_int_equal(publish_check_host_path(path, "/srv/other", &err), STATUS_OK);
-	assert_error(publish_check_host_path(path, "/srv/web", &err), STATUS_FAILED_PRECONDITION, err,
+	assert_int_equal(publish_check_host_path(path, TREES, "/srv/data", &err), STATUS_OK);
+	assert_int_equal(publish_check_host_path(path, TREES, "/srv/other", &err), STATUS_OK);
+	assert_error(publish_check_host_path(path, TREES, "/srv/web", &err), STATUS_FAILED_PRECONDITION, err,
 		     "/srv/web/a b");
-	assert_int_equal(publish_check_host_path(path, "/srv", &err), STATUS_FAILED_PRECONDITION);
-	assert_int_equal(publish_check_host_path("/nonexistent", "/srv", &err), STATUS_INTERNAL);
+	assert_int_equal(publish_check_host_path(path, TREES, "/srv", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(publish_check_host_path("/nonexistent", TREES, "/srv", &err), STATUS_INTERNAL);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
+TEST(a_path_of_the_host_below_a_volume_is_refused)
+{
+	static const char table[] = "21 20 8:2 / /data rw - ext4 d rw\n"
+				    "22 20 8:2 /vol/deep /mnt/bind rw - ext4 d rw\n"
+				    "23 20 8:1 / /over rw - ext4 d rw\n"
+				    "24 23 8:3 / /over rw - ext4 d rw\n"
+				    "25 20 8:3 / /srv/v/disk rw - ext4 d rw\n"
+				    "26 20 8:4 / /whole rw - ext4 d rw\n"
+				    "27 20 8:1 / /srv/far rw - ext4 d rw\n"
+				    "30 20 8:1 /srv/v /run/hf/stage/s1 rw - ext4 d rw\n"
+				    "31 20 8:2 /vol /run/hf/publish/a/0 rw - ext4 d rw\n"
+				    "32 20 9:1 /m /run/hf/publish/a/1 rw - ext4 d rw\n"
+				    "33 20 8:4 / /run/hf/publish/a/2 rw - ext4 d rw\n"
+				    "34 20 8:1 net:[1] /run/hf/stage/s2 rw - nsfs n rw\n"
+				    "35 20 8:1 /home /run/hf/published rw - ext4 d rw\n"
+				    "20 1 8:1 / / rw - ext4 d rw\n";
+	static const struct {
+		const char *path;
+		enum status status;
+	} rows[] = {
+		{"/srv/v/sub", STATUS_PERMISSION_DENIED},
+		{"/srv/v/sub/deep", STATUS_PERMISSION_DENIED},
+		{"/srv/v2", STATUS_OK},
+		{"/srv/w/v", STATUS_OK},
+		{"/data/vol", STATUS_OK}, /* the volume's folder itself */
+		{"/data/vol/logs", STATUS_PERMISSION_DENIED},
+		{"/data/volume", STATUS_OK},
+		{"/data", STATUS_OK},	   /* above the volume */
+		{"/vol/logs", STATUS_OK},  /* of another device: the minor number */
+		{"/m/logs", STATUS_OK},	   /* the major one */
+		{"/home/logs", STATUS_OK}, /* in no tree */
+		{"/mnt/bind", STATUS_PERMISSION_DENIED},
+		{"/mnt/bind/x", STATUS_PERMISSION_DENIED},
+		{"/over/srv/v/sub", STATUS_OK}, /* covered */
+		{"/srv/far/srv/v/sub", STATUS_PERMISSION_DENIED},
+		{"/srv/v/disk", STATUS_PERMISSION_DENIED}, /* its mount point */
+		{"/srv/v/disk/x", STATUS_PERMISSION_DENIED},
+		{"/whole", STATUS_OK},
+		{"/whole/x", STATUS_PERMISSION_DENIED},
+	};
+	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16], longest[PATH_MAX + 64];
+	struct error err;
+
+	folder_make(folder);
+	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
+	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(publish_check_host_path(path, TREES, rows[i].path, &err), rows[i].status);
+	(void)snprintf(longest, sizeof(longest), "20 1 8:1 /%0*d / rw - ext4 d rw\n", PATH_MAX - 10, 0);
+	assert_int_equal(file_write_atomic(path, 0600, longest, strlen(longest)), 0);
+	assert_int_equal(publish_check_host_path(path, TREES, "/srv", &err), STATUS_OK);
+	assert_int_equal(publish_check_host_path(path, TREES, "/srv/longer", &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(file_write_atomic(path, 0600, "", 0), 0);
+	assert_int_equal(publish_check_host_path(path, TREES, "/srv", &err), STATUS_FAILED_PRECONDITION);
 	(void)unlink(path);
 	(void)rmdir(folder);
 }
