@@ -18,6 +18,8 @@ void alloc_id_mark(const char *namespace, char ret[static ALLOC_ID_MARK_SIZE]);
 /** Does @id, a UUID, end in the mark of @namespace? */
 bool alloc_id_is_of(const char *id, const char *namespace);
 
-/** Writes a new id of @namespace: a UUIDv7 with 12 random bits in each millisecond. The caller makes another
- * one if it is taken. Returns 0 or a negative errno of getrandom(2). */
+/** Writes a new id of @namespace: a UUIDv8 that begins with the time in units of 16 seconds, so that lists
+ * are in its order, and has 32 random bits: a second submission of one id counts as a repetition. A caller
+ * who knows the ids of others makes a new one if it is taken. Returns 0 or a negative errno of getrandom(2).
+ * Source: RFC 9562, section 5.8. */
 int alloc_id_new(const char *namespace, char ret[static UUID_SIZE]);

@@ -49,6 +49,8 @@ TEST(new_ids_of_a_namespace_have_its_mark_and_differ)
 	assert_true(id_is_uuid(a) && alloc_id_is_of(a, "shop"));
 	assert_true(id_is_uuid(b) && alloc_id_is_of(b, "shop"));
 	assert_string_not_equal(a, b);
+	assert_memory_equal(a, b, 6); /* the time; a unit may end in between */
+	assert_int_equal(a[14], '8');
 	assert_int_equal(alloc_id_new("", a), 0);
 	assert_true(alloc_id_is_of(a, "default"));
 }
