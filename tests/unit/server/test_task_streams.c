@@ -8,6 +8,7 @@
 #include "access/audit.h"
 #include "alloc/streams.h"
 #include "base/rates.h"
+#include "model/alloc_id.h"
 #include "model/order.h"
 #include "ticket/ticket.h"
 
@@ -780,6 +781,14 @@ static size_t fill_node(struct fixture *f, struct rpc_client *client, struct end
 		break;
 	}
 	return n;
+}
+
+CLUSTER_TEST(an_id_that_the_server_makes_is_of_its_namespace)
+{
+	begin(f);
+	run(f, "", "team");
+	UNTIL(f, f->n1.runs == 2);
+	assert_true(alloc_id_is_of(f->n1.last_run, "team"));
 }
 
 CLUSTER_TEST(a_namespace_does_not_take_all_streams_of_a_node)
