@@ -1217,6 +1217,14 @@ static void host_path_with_more(struct wish *w)
 {
 	set_host_path(w, getenv("HOST_PATH_WITH_MORE"));
 }
+static void host_path_in_publish(struct wish *w)
+{
+	set_host_path(w, getenv("HOST_PATH_IN_PUBLISH"));
+}
+static void host_path_in_stage(struct wish *w)
+{
+	set_host_path(w, getenv("HOST_PATH_IN_STAGE"));
+}
 static void host_network(struct wish *w)
 {
 	w->task.network = HOLDFAST__DRIVER__V1__NETWORK_MODE__NETWORK_MODE_HOST;
@@ -1399,6 +1407,8 @@ static const struct {
 	{"a path of the host", BEFORE_PACK, host_path, 0, DENIED("host_paths")},
 	{"a path of the host with a mount below it", BEFORE_PACK, host_path_with_more, 0,
 	 STATUS_FAILED_PRECONDITION, "host_paths"},
+	{"a path below a published volume", BEFORE_PACK, host_path_in_publish, 0, DENIED("host_paths")},
+	{"a path below a staged volume", BEFORE_PACK, host_path_in_stage, 0, DENIED("host_paths")},
 	{"the host's network", BEFORE_PACK, host_network, 0, DENIED("networks")},
 	{"a volume that is not published", BEFORE_PACK, not_published, 0, STATUS_FAILED_PRECONDITION,
 	 "publish"},

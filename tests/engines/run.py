@@ -64,11 +64,12 @@ agent_user = "{agent}"
 socket = "{work}/run/driver.sock"
 engine = "{work}/engine.sock"
 publish_dir = "{work}/publish"
+stage_dir = "{work}/stage"
 state_dir = "{work}/state"
 images = ["localhost/bb:1", "bb:1", "localhost/bb:2@*", "localhost/other@*", "localhost/kernel:1", "localhost/linked:*"]
 users = ["0", "0:0", "1000"]
 networks = ["none", "isolated"]
-host_paths = ["{work}/host", "{work}/more"]
+host_paths = ["{work}/host", "{work}/more", "{work}/volume-publish/below", "{work}/volume-stage/below"]
 nofile = 1024
 nproc = 4096
 {old_runc}infra {{
@@ -149,6 +150,11 @@ class World:
         self.publish()
         (self.work / "host/shown").write_text("shown\n", encoding="ascii")
         run("mount", "-t", "tmpfs", "-o", "size=1M,mode=755", "below", str(self.work / "more/below"))
+        for tree in ("publish", "stage"):
+            folder, at = self.work / f"volume-{tree}", self.work / tree / "volume"
+            (folder / "below").mkdir(parents=True)
+            at.mkdir(parents=True)
+            run("mount", "--bind", str(folder), str(at))
         if self.suite:
             self.enter_suite()
         self.start_engine()
@@ -355,7 +361,8 @@ class World:
     def phase(self, name, account=AGENT):
         """Output of a phase, run by the agent's account, or another one."""
         env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "ENGINE": self.engine, "HOST_PATH": f"{self.work}/host",
-                                  "HOST_PATH_WITH_MORE": f"{self.work}/more", "IMAGE_DIGEST": self.image_digest(), "IMAGE_HAS_DIGEST": "yes" if self.has_digest() else ""}  # fmt: skip
+                                  "HOST_PATH_WITH_MORE": f"{self.work}/more", "HOST_PATH_IN_PUBLISH": f"{self.work}/volume-publish/below",
+                                  "HOST_PATH_IN_STAGE": f"{self.work}/volume-stage/below", "IMAGE_DIGEST": self.image_digest(), "IMAGE_HAS_DIGEST": "yes" if self.has_digest() else ""}  # fmt: skip
         (self.work / "agent").mkdir(exist_ok=True)
         shutil.chown(self.work / "agent", AGENT)
         done = subprocess.run(["setpriv", f"--reuid={account}", "--regid=nogroup", "--clear-groups", self.test(), name], env=env,
