@@ -58,7 +58,7 @@ struct holder {
 	Holdfast__V1__GetAllocationResponse *last; /* owned; NULL: no answer yet */
 	struct error trouble;			   /* why the last call had no answer; msg "": it had one */
 	struct error at_end; /* trouble when the outcome was decided or the time was over; msg "": no */
-	bool is_absent;	     /* the server's last answer was that there is no such allocation */
+	bool is_absent;	     /* the server's last answer: there is no such allocation; its id may run */
 	bool was_run_again;  /* its id was, which the server did not know */
 	struct error fatal;  /* something of this machine failed; msg "": no */
 };

@@ -126,10 +126,10 @@ static enum hold_event classify_failure(struct holder *holder, const struct erro
 		return HOLD_UNMOUNTED;
 	if (event == HOLD_ABSENT && holder->hold.state != HOLD_LOOKING && is_forgotten_too_early(holder))
 		event = HOLD_LOST;
-	holder->is_absent = event == HOLD_ABSENT;
-	/* HOLD_LOOKING runs the same id, unless the server would refuse it */
-	if (holder->is_absent && holder->hold.state == HOLD_LOOKING &&
-	    !alloc_id_is_of(holder->note.alloc_id, holder->alloc->namespace_))
+	/* the server would refuse an id of another namespace, which HOLD_LOOKING would run again */
+	holder->is_absent =
+		event == HOLD_ABSENT && alloc_id_is_of(holder->note.alloc_id, holder->alloc->namespace_);
+	if (event == HOLD_ABSENT && !holder->is_absent && holder->hold.state == HOLD_LOOKING)
 		return HOLD_FREED;
 	return event;
 }
@@ -269,8 +269,7 @@ static enum status begin_anew(struct holder *holder, struct error *err)
 	struct hold_note note = {.is_ending = false};
 	/* a device that is bound may be another allocation's. If the server has only forgotten ours, its node
 	 * reports it by this id; one that the token may not see is not asked for twice. */
-	bool is_again = holder->is_absent && is_device(holder) && !holder->was_run_again &&
-			alloc_id_is_of(holder->note.alloc_id, holder->alloc->namespace_);
+	bool is_again = holder->is_absent && is_device(holder) && !holder->was_run_again;
 	int r = is_again ? str_copy(note.alloc_id, sizeof(note.alloc_id), holder->note.alloc_id)
 			 : alloc_id_new(holder->alloc->namespace_, note.alloc_id);
 
