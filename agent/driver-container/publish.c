@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publish.h"
 
+#include "mounts.h"
+
 #include "base/cleanup.h"
-#include "base/mountinfo.h"
 #include "base/path.h"
 #include "base/str.h"
 
@@ -22,15 +23,10 @@ struct search {
 	bool is_read_only;
 };
 
-/* A folder of the host in its file system. */
+/* The place of a path of the host, and whether a volume shows a folder above it. */
 struct host_place {
-	char path[PATH_MAX];
-	size_t n_max;	      /* a mount counts up to this length of its point */
-	size_t n_point;	      /* length of the point of its mount */
-	char place[PATH_MAX]; /* in the file system */
-	uint32_t dev_major, dev_minor;
-	bool is_known;
-	bool is_in_volume; /* below the volume's own folder */
+	struct place place;
+	bool is_in_volume;
 	const char *publish_dir, *stage_dir;
 };
 
@@ -109,18 +105,15 @@ static enum status check_mark(int fd, const char *alloc_id, const Holdfast__Driv
 		volume->slot, alloc_id, volume->volume, volume->destination);
 }
 
+static enum status read_failed(const char *mountinfo_path, int r, struct error *err)
+{
+	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "read %s", mountinfo_path) : STATUS_OK;
+}
+
 static enum status read_table(const char *mountinfo_path, mount_visit_fn *visit_one, void *userdata,
 			      struct error *err)
 {
-	cleanup_free struct mountinfo *mountinfo = malloc(sizeof(*mountinfo));
-	cleanup_close int fd = open(mountinfo_path, O_RDONLY | O_CLOEXEC);
-	int r;
-
-	if (!mountinfo || fd < 0)
-		return error_set(err, STATUS_INTERNAL, mountinfo ? errno : ENOMEM, "read %s", mountinfo_path);
-	mountinfo->fd = fd;
-	r = mountinfo_each(mountinfo, visit_one, userdata);
-	return r < 0 ? error_set(err, status_from_errno(r), r, "read %s", mountinfo_path) : STATUS_OK;
+	return read_failed(mountinfo_path, mounts_read(mountinfo_path, visit_one, userdata), err);
 }
 
 enum status publish_walk_host_path(const char *path, struct error *err)
@@ -153,24 +146,6 @@ static int visit_below(const struct mount_entry *entry, void *userdata)
 	return 0;
 }
 
-/* Finds the mount with the longest point, and the last of these. */
-static int visit_place(const struct mount_entry *entry, void *userdata)
-{
-	struct host_place *at = userdata;
-	size_t n = strlen(entry->point);
-	const char *rest = at->path + (n > 1 ? n : 0);
-
-	if (n > at->n_max || n < at->n_point || !path_is_normal(entry->point) ||
-	    !path_is_within(at->path, entry->point))
-		return 0;
-	at->n_point = n;
-	at->dev_major = entry->dev_major;
-	at->dev_minor = entry->dev_minor;
-	at->is_known = str_format(at->place, sizeof(at->place), "%s%s",
-				  str_eq(entry->root, "/") && rest[0] != '\0' ? "" : entry->root, rest) > 0;
-	return 0;
-}
-
 /* Finds a volume strictly above the folder: its task can rename each name below its own root, but not that
  * root. The device is that of the superblock: bind mounts and subvolumes of btrfs are compared. The layers of
  * an overlay, and a share that is mounted twice, have other devices: holdfast-driver-container.hcl(5). */
@@ -180,8 +155,9 @@ static int visit_volume(const struct mount_entry *entry, void *userdata)
 
 	if (!path_is_within(entry->point, at->publish_dir) && !path_is_within(entry->point, at->stage_dir))
 		return 0;
-	if (entry->dev_major != at->dev_major || entry->dev_minor != at->dev_minor || entry->root[0] != '/' ||
-	    !path_is_within(at->place, entry->root) || str_eq(at->place, entry->root))
+	if (entry->dev_major != at->place.dev_major || entry->dev_minor != at->place.dev_minor ||
+	    entry->root[0] != '/' || !path_is_within(at->place.root, entry->root) ||
+	    str_eq(at->place.root, entry->root))
 		return 0;
 	at->is_in_volume = true;
 	return 0;
@@ -191,12 +167,12 @@ static int visit_volume(const struct mount_entry *entry, void *userdata)
 static enum status check_volumes(const char *mountinfo_path, const char *path, struct host_place *at,
 				 struct error *err)
 {
-	(void)str_copy(at->path, sizeof(at->path), path);
-	for (at->n_max = strlen(path); at->n_max > 0; at->n_max = at->n_point - 1) {
-		at->n_point = 0;
-		at->is_known = false;
-		TRY(read_table(mountinfo_path, visit_place, at, err));
-		if (!at->is_known)
+	char point[PATH_MAX];
+
+	(void)str_copy(point, sizeof(point), path);
+	for (size_t n_max = strlen(path); n_max > 0; n_max = at->place.n_point - 1) {
+		TRY(read_failed(mountinfo_path, mounts_find(mountinfo_path, point, n_max, &at->place), err));
+		if (!at->place.is_known)
 			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 					 "cannot find the mount of host path %.128s in %s", path,
 					 mountinfo_path);
@@ -207,7 +183,7 @@ static enum status check_volumes(const char *mountinfo_path, const char *path, s
 				"a task cannot have host path %.128s: it is below the folder of a volume "
 				"of this node, whose tasks can put a link in its place",
 				path);
-		at->path[at->n_point] = '\0';
+		point[at->place.n_point] = '\0';
 	}
 	return STATUS_OK;
 }

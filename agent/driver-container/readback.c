@@ -2,10 +2,11 @@
 /* The comparison of a container with its order, field by field. */
 #include "readback.h"
 
+#include "mounts.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/join.h"
-#include "base/mountinfo.h"
 #include "base/parse.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -27,16 +28,6 @@ enum {
 	CPU_ROUNDING_NS = 100000, /* podman rounds down to 10 us of each 100 ms */
 	NS_PER_SECOND = 1000000000,
 	CPU_ROUNDING_UP = 10000000, /* systemd rounds up to a hundredth of a processor */
-};
-
-enum flag { READ_ONLY = 1, NO_SUID = 2, NO_DEV = 4, NO_EXEC = 8 };
-
-/* A mount, where it comes from. */
-struct place {
-	uint32_t dev_major, dev_minor;
-	char root[PATH_MAX];
-	unsigned int flags;
-	bool is_known; /* otherwise it equals no place */
 };
 
 /* A mount that was asked for. */
@@ -71,25 +62,6 @@ static bool differ(struct readback_fault *ret, const char *field, const char *or
 /* --- tables of mounts --------------------------------------------------------------------------------------
  */
 
-static int read_table(const char *path, mount_visit_fn *visit, void *userdata)
-{
-	cleanup_free struct mountinfo *mountinfo = malloc(sizeof(*mountinfo));
-	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (!mountinfo || fd < 0)
-		return mountinfo ? -errno : -ENOMEM;
-	mountinfo->fd = fd;
-	return mountinfo_each(mountinfo, visit, userdata);
-}
-
-static unsigned int flags_of(const char *options)
-{
-	return (mount_option_is_set(options, "ro") ? READ_ONLY : 0U) |
-	       (mount_option_is_set(options, "nosuid") ? NO_SUID : 0U) |
-	       (mount_option_is_set(options, "nodev") ? NO_DEV : 0U) |
-	       (mount_option_is_set(options, "noexec") ? NO_EXEC : 0U);
-}
-
 static const char *flags_text(unsigned int flags, char ret[static FLAGS_SIZE])
 {
 	(void)str_format(ret, FLAGS_SIZE, "%s%s%s%s", flags & READ_ONLY ? "ro" : "rw",
@@ -98,41 +70,13 @@ static const char *flags_text(unsigned int flags, char ret[static FLAGS_SIZE])
 	return ret;
 }
 
-struct lookup {
-	const char *path;
-	size_t n_point;
-	struct place place;
-};
-
-/* The mount with the longest path to it, and the last of these, is the one that is seen. */
-static int visit_lookup(const struct mount_entry *entry, void *userdata)
-{
-	struct lookup *lookup = userdata;
-	size_t n = strlen(entry->point);
-	const char *rest = lookup->path + (n > 1 ? n : 0);
-
-	if (!path_is_normal(entry->point) || !path_is_within(lookup->path, entry->point) ||
-	    n < lookup->n_point)
-		return 0;
-	lookup->n_point = n;
-	lookup->place.dev_major = entry->dev_major;
-	lookup->place.dev_minor = entry->dev_minor;
-	lookup->place.flags = flags_of(entry->options);
-	lookup->place.is_known =
-		str_format(lookup->place.root, sizeof(lookup->place.root), "%s%s",
-			   str_eq(entry->root, "/") && rest[0] != '\0' ? "" : entry->root, rest) > 0;
-	return 0;
-}
-
 /* Finds the place of @path. If @is_mount, it is known only if a mount is at @path itself: the folder below a
  * mount that is gone is in another file system. */
 static int find_place(const char *table, const char *path, bool is_mount, struct place *ret)
 {
-	struct lookup lookup = {.path = path};
-	int r = read_table(table, visit_lookup, &lookup);
+	int r = mounts_find(table, path, SIZE_MAX, ret);
 
-	*ret = lookup.place;
-	ret->is_known = ret->is_known && (!is_mount || lookup.n_point == strlen(path));
+	ret->is_known = ret->is_known && (!is_mount || ret->n_point == strlen(path));
 	return r;
 }
 
@@ -745,7 +689,7 @@ static const char *propagation_text(const struct mount_entry *entry)
 static bool compare_mount(const struct wanted *wanted, const struct mount_entry *entry,
 			  struct readback_fault *ret)
 {
-	unsigned int flags = flags_of(entry->options);
+	unsigned int flags = mounts_flags(entry->options);
 	char ordered[READBACK_TEXT_SIZE], found[READBACK_TEXT_SIZE];
 	char ordered_flags[FLAGS_SIZE], found_flags[FLAGS_SIZE];
 
@@ -911,14 +855,14 @@ bool readback_mounts(struct readback *readback, const char *mountinfo_path, cons
 	if (r == 0)
 		r = find_place(host_path, "/dev/shm", true, &walk.shm);
 	if (r == 0)
-		r = read_table(mountinfo_path, visit_targets, &walk);
+		r = mounts_read(mountinfo_path, visit_targets, &walk);
 	if (r == 0)
-		r = read_table(mountinfo_path, visit_links, &walk);
+		r = mounts_read(mountinfo_path, visit_links, &walk);
 	for (size_t i = 0; i < readback->n && r == 0; i++)
 		if (!readback->mounts[i].is_right)
 			return differ(ret, "mount", readback->mounts[i].target, "not there");
 	if (r == 0)
-		r = read_table(mountinfo_path, visit_rest, &walk);
+		r = mounts_read(mountinfo_path, visit_rest, &walk);
 	if (r < 0)
 		return differ(ret, "mount", "a mount table", "none that can be read");
 	return r == 0;
@@ -949,7 +893,7 @@ struct kernel_walk {
 static int visit_kernel(const struct mount_entry *entry, void *userdata)
 {
 	struct kernel_walk *walk = userdata;
-	bool is_read_only = flags_of(entry->options) & READ_ONLY;
+	bool is_read_only = mounts_flags(entry->options) & READ_ONLY;
 	bool is_cover = str_eq(entry->type, "tmpfs") || str_eq(entry->type, "devtmpfs");
 
 	for (size_t i = 0; i < ARRAY_SIZE(kernel_paths); i++)
@@ -966,7 +910,7 @@ bool readback_kernel(const struct readback *readback, const char *mountinfo_path
 		     struct readback_fault *ret)
 {
 	struct kernel_walk walk = {.fault = ret};
-	int r = is_privileged(readback) ? 0 : read_table(mountinfo_path, visit_kernel, &walk);
+	int r = is_privileged(readback) ? 0 : mounts_read(mountinfo_path, visit_kernel, &walk);
 
 	for (size_t i = 0; r == 0 && !is_privileged(readback) && i < ARRAY_SIZE(kernel_paths); i++) {
 		char path[PATH_MAX];
