@@ -493,17 +493,25 @@ static const char *text_at(const json_t *object, const char *key)
 	return text ? text : "";
 }
 
+static bool is_created(const char *word)
+{
+	static const char *const created[] = {"created", "configured", "initialized"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(created); i++)
+		if (str_eq(word, created[i]))
+			return true;
+	return false;
+}
+
 static Holdfast__Driver__V1__TaskState state_of(const char *word, int64_t started_ms)
 {
 	static const char *const running[] = {"running", "paused", "restarting", "stopping", "removing"};
-	static const char *const created[] = {"created", "configured", "initialized"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(running); i++)
 		if (str_eq(word, running[i]))
 			return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING;
-	for (size_t i = 0; i < ARRAY_SIZE(created); i++)
-		if (str_eq(word, created[i]) && started_ms == 0)
-			return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED;
+	if (is_created(word) && started_ms == 0)
+		return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED;
 	return HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_EXITED;
 }
 
@@ -526,6 +534,7 @@ static void read_state(const json_t *json, struct container *ret)
 	ret->exit_code = exit_code_at(state);
 	ret->oom_killed = json_is_true(json_object_get(state, "OOMKilled"));
 	ret->pid = pid > 0 && pid <= INT32_MAX ? pid : 0;
+	ret->waits = ret->pid != 0 && is_created(text_at(state, "Status"));
 	str_copy_text(ret->error, sizeof(ret->error), text_at(state, "Error"));
 }
 

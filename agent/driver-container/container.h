@@ -94,6 +94,7 @@ struct container {
 	bool oom_killed;
 	char error[CONTAINER_TEXT_SIZE];
 	int64_t pid; /* of its first process, on the host; 0: no process */
+	bool waits;  /* that process, for the start of its program: podman begins them one by one */
 };
 
 /** Read the answer of GET /containers/NAME/json. STATUS_INTERNAL for nonsense, STATUS_FAILED_PRECONDITION

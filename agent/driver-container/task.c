@@ -69,6 +69,7 @@ struct op {
 	bool has_used; /* its end must be recorded */
 	bool has_pulled;
 	bool has_created;
+	bool has_begun; /* podman was asked for its first process, which waits for the start */
 	bool has_waited;
 	bool is_slow;	 /* it holds a request to the engine for as long as a task or a registry likes */
 	bool is_started; /* the engine was asked, and whether it did is not known yet: a file is pending */
@@ -92,6 +93,7 @@ struct op {
 	struct error refusal;	 /* while its container is removed */
 	const json_t *inspected; /* the engine's description of now; borrowed */
 	int64_t pid;		 /* that it describes */
+	bool waits;		 /* that process, for the start of its program */
 	int64_t started_ms;
 	bool is_restart;
 	int64_t before_ms; /* of a restart: when the container was started before */
@@ -402,6 +404,7 @@ static void on_looked(enum status status, const struct error *err, const json_t 
 		op->kind->seen(op, NULL);
 	} else {
 		op->pid = container.pid;
+		op->waits = container.waits;
 		(void)str_copy(op->container_id, sizeof(op->container_id), container.id);
 		(void)str_copy(op->namespace, sizeof(op->namespace), container.namespace);
 		op->kind->seen(op, &container);
@@ -565,13 +568,14 @@ static int on_kill_limit(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* The end of the process counts, also if the engine has lost the container meanwhile. */
+/* The end of the process counts, also if the engine has lost the container meanwhile. Podman kills no process
+ * that waits, but its removal ends it. */
 static void on_killed(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
 	struct error own;
 
-	if (process_has_ended(op->end_fd)) {
+	if (process_has_ended(op->end_fd) || (op->waits && status == STATUS_FAILED_PRECONDITION)) {
 		remove_ended(op);
 	} else if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
 		end_removal(op, err);
@@ -714,25 +718,46 @@ static bool is_podman(const struct op *op)
 }
 
 /* podman reports in one way what an image lacks, and makes no working folder. */
-static void on_started(enum status status, const struct error *err, const json_t *json, void *userdata)
+static void fail_start(struct op *op, const struct error *err)
 {
-	struct op *op = userdata;
-	struct error own;
+	struct error own = *err;
 
-	if (status == STATUS_FAILED_PRECONDITION && is_podman(op) && op->taken.order.kind == ORDER_START) {
-		(void)error_set(&own, status, 0,
+	if (err->status == STATUS_FAILED_PRECONDITION && is_podman(op) && op->taken.order.kind == ORDER_START)
+		(void)error_set(&own, err->status, 0,
 				"cannot start task '%s' of allocation %s: %s. Next: see that its image has "
 				"its program and its working folder, which is not made, or name others by "
 				"command and work_dir",
 				op->task, op->alloc, err->msg);
-		err = &own;
-	}
+	op_fail(op, &own);
+}
+
+static void on_started(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
 	if (status != STATUS_OK) {
-		op_fail(op, err);
+		fail_start(op, err);
 		return;
 	}
 	op->has_waited = true;
 	task_op_look(op);
+}
+
+static void run_program(struct op *op)
+{
+	ask(op, SHORT("POST"), on_started, "/containers/%s/start", op->name);
+}
+
+static void on_begun(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	struct op *op = userdata;
+
+	if (status != STATUS_OK) {
+		fail_start(op, err);
+		return;
+	}
+	op->has_begun = true;
+	task_op_look(op); /* the kernel's account of it is compared before its program runs */
 }
 
 /* The order is done for before the container runs: should that be lost, it makes no second one. It is pending
@@ -758,7 +783,10 @@ static void ask_start(struct op *op)
 		return;
 	}
 	op->is_started = true;
-	ask(op, SHORT("POST"), on_started, "/containers/%s/start", op->name);
+	if (is_podman(op))
+		ask(op, SHORT("POST"), on_begun, "/libpod/containers/%s/init", op->container_id);
+	else
+		run_program(op);
 }
 
 static void on_created(enum status status, const struct error *err, const json_t *json, void *userdata)
@@ -882,21 +910,23 @@ static void refuse_made(struct op *op)
 
 static void reply_made(struct op *op);
 
-/* It was too short to be looked at: the engine has to agree that it has ended. */
-static void on_ended(enum status status, const struct error *err, const json_t *json, void *userdata)
+static void refuse_process(struct op *op)
 {
-	struct op *op = userdata;
-
-	if (status == STATUS_OK) {
-		reply_made(op);
-		return;
-	}
 	op->fault = (struct readback_fault){.field = "process", .ordered = "readable", .found = "not"};
 	refuse_made(op);
 }
 
-/* It runs: the kernel's account of it. @holder_pid of its network */
-static void compare_running(struct op *op, int64_t holder_pid)
+/* It was too short to be looked at: the engine has to agree that it has ended. */
+static void on_ended(enum status status, const struct error *err, const json_t *json, void *userdata)
+{
+	if (status == STATUS_OK)
+		reply_made(userdata);
+	else
+		refuse_process(userdata);
+}
+
+/* The kernel's account of its process. @holder_pid of its network */
+static void compare_process(struct op *op, int64_t holder_pid)
 {
 	struct readback_process process = {.pid = op->pid,
 					   .id = op->container_id,
@@ -906,12 +936,19 @@ static void compare_running(struct op *op, int64_t holder_pid)
 
 	switch (readback_process(op->readback, &process, &op->fault)) {
 	case READBACK_SAME:
+		if (op->waits) {
+			run_program(op);
+			break;
+		}
 		op->is_compared = true;
 		reply_made(op);
 		break;
 	case READBACK_ENDED:
-		ask(op, SHORT("POST"), on_ended, "/containers/%s/wait?condition=not-running",
-		    op->container_id);
+		if (op->waits)
+			refuse_process(op);
+		else
+			ask(op, SHORT("POST"), on_ended, "/containers/%s/wait?condition=not-running",
+			    op->container_id);
 		break;
 	case READBACK_DIFFERS:
 		refuse_made(op);
@@ -972,7 +1009,7 @@ static void on_holder(enum status status, const struct error *err, const json_t 
 		op->is_holder_seen = true;
 		look_and_start(op);
 	} else {
-		compare_running(op, status == STATUS_OK ? holder.pid : 0);
+		compare_process(op, status == STATUS_OK ? holder.pid : 0);
 	}
 }
 
@@ -1000,7 +1037,7 @@ static void on_outdated(struct op *op, const struct error *err)
 static bool is_outdated(const struct op *op, const struct container *container)
 {
 	return op->taken.order.kind == ORDER_START && op->taken.use == NONCE_BEGUN && !op->has_created &&
-	       container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED;
+	       !op->is_started && container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_CREATED;
 }
 
 /* Returns the setting of root's file with the limit that the difference is of; NULL: there is no such one. */
@@ -1063,7 +1100,13 @@ static void refuse_restart(struct op *op)
 	withdraw(op, setting ? setting : "differs", &err);
 }
 
-/* As the engine describes it, or as it runs. False: the call has ended, or goes on later. */
+/* Has podman its process by this call, which has not asked for its program yet? */
+static bool is_begun(const struct op *op)
+{
+	return op->has_begun && !op->has_waited;
+}
+
+/* As the engine describes it, or as its process is. False: the call has ended, or goes on later. */
 static bool is_as_ordered(struct op *op, const struct container *container)
 {
 	const struct readback_users users = driver_users(op->driver);
@@ -1082,14 +1125,15 @@ static bool is_as_ordered(struct op *op, const struct container *container)
 			refuse_made(op);
 		return false;
 	}
-	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
+	if (container->state != HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING &&
+	    !(is_begun(op) && op->waits))
 		return true;
 	op->started_ms = container->started_ms;
 	op->is_holder_seen = true; /* at the latest now it is compared */
 	if (joins_network(op))
 		ask_holder(op);
 	else
-		compare_running(op, 0);
+		compare_process(op, 0);
 	return false;
 }
 
@@ -1151,14 +1195,15 @@ static void on_own_look(enum status status, const struct error *err, const json_
 		op_fail(op, err);
 	else if (may_have_run(op) && !is_overlay(json))
 		refuse_storage(op, json);
-	else if ((!op->is_restart && !readback_annotations(json, &op->fault)) ||
+	else if ((!op->is_restart && !op->waits && !readback_annotations(json, &op->fault)) ||
 		 !readback_options(op->readback, json, &op->fault))
 		refuse_made(op);
 	else
 		ask(op, SHORT("HEAD"), on_dev, "/containers/%s/archive?path=%%2Fdev", op->container_id);
 }
 
-/* Only podman's own API shows the annotations and the flags of mounts that podman has read. */
+/* Only podman's own API shows the annotations and the flags of mounts that podman has read. It shows those of
+ * the runtime, too, once that has made the process. */
 static void look_and_start(struct op *op)
 {
 	if (joins_network(op) && !op->is_holder_seen)
@@ -1321,7 +1366,7 @@ static void start_seen(struct op *op, struct container *container)
 		running_seen(op, container);
 	else if (!is_as_ordered(op, container))
 		return;
-	else if (op->has_waited)
+	else if (op->has_begun || op->has_waited)
 		fail_not_begun(op);
 	else
 		look_and_start(op);
@@ -1586,6 +1631,8 @@ static enum status check_restart(struct op *op, const struct container *containe
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "task '%s' of allocation %s was never started: StartTask comes first",
 				 op->task, op->alloc);
+	if (container->waits) /* an earlier call checked it, and came so far */
+		return STATUS_OK;
 	if (runs(container))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "the engine reported that task '%s' of allocation %s has ended, but its "
@@ -1622,9 +1669,11 @@ static void restart_seen(struct op *op, struct container *container)
 		fail_other_order(op);
 	else if (container->state == HOLDFAST__DRIVER__V1__TASK_STATE__TASK_STATE_RUNNING)
 		running_seen(op, container);
-	else if (!op->has_waited)
+	else if (is_begun(op) && !is_as_ordered(op, container))
+		return;
+	else if (!op->has_begun && !op->has_waited)
 		begin_restart(op, container);
-	else if (container->started_ms != op->before_ms)
+	else if (op->has_waited && container->started_ms != op->before_ms)
 		reply_handle(op, container->id, container->started_ms); /* it has ended again */
 	else
 		fail_not_begun(op);
@@ -2026,7 +2075,7 @@ static void destroy_seen(struct op *op, struct container *container)
 	enum status status = STATUS_OK;
 	struct error err;
 
-	if (container && !op->force && runs(container)) {
+	if (container && !op->force && !container->waits && runs(container)) {
 		status = error_set(&err, STATUS_FAILED_PRECONDITION, 0,
 				   "task '%s' of allocation %s runs; StopTask comes first, or force",
 				   op->task, op->alloc);

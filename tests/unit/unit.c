@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-enum { CASES_MAX = 128 };
+enum { CASES_MAX = 160 };
 
 static struct {
 	struct CMUnitTest cases[CASES_MAX];

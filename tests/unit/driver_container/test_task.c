@@ -32,6 +32,7 @@
 #define OTHER_ALLOC "0190a6f2-0000-7000-8000-000000000002"
 #define OTHER "/containers/holdfast-" OTHER_ALLOC "-web"
 #define NETWORK "/containers/holdfast-net-" ALLOC
+#define BEGIN "POST /libpod/containers/" ID "/init"
 
 static const uint8_t seed[ORDER_KEY_SIZE] = "this is the seed of a test's key";
 
@@ -79,6 +80,11 @@ static struct {
 	bool is_dev_link;	/* in the image */
 	bool has_no_dev;	/* likewise */
 	bool is_start_refused;
+	bool is_begun;		   /* by podman: the process waits */
+	bool is_begun_otherwise;   /* than ordered, as the kernel shows it */
+	bool is_begin_late;	   /* podman does not answer it in time */
+	bool begins_nothing;	   /* podman */
+	bool runs_nothing;	   /* likewise: the process waits on */
 	const char *network_of;	   /* namespace of the network's container; NULL: an earlier driver made it */
 	const char *network_later; /* the same once the task runs; NULL: as before */
 	json_t *spec;		   /* that podman was asked for; borrowed of the call */
@@ -260,7 +266,9 @@ enum readback_verdict __real_readback_process(struct readback *readback,
 WRAPPED(enum readback_verdict, readback_process, struct readback *readback,
 	const struct readback_process *process, struct readback_fault *ret)
 {
-	return model.runs_as_ordered ? READBACK_SAME : __real_readback_process(readback, process, ret);
+	return model.runs_as_ordered || (model.is_begun && process_runs() && !model.is_begun_otherwise)
+		       ? READBACK_SAME
+		       : __real_readback_process(readback, process, ret);
 }
 
 ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t at);
@@ -291,7 +299,7 @@ static void end_process(void)
 
 static const char *status_word(void)
 {
-	return model.status ? model.status : model.has_run ? "exited" : "created";
+	return model.status ? model.status : model.has_run && !model.is_begun ? "exited" : "created";
 }
 
 static json_t *describe(void)
@@ -348,6 +356,9 @@ static json_t *describe_by_podman(void)
 			 "RW", 1, "Options", "nosuid", "nodev");
 	if (model.has_no_flags)
 		(void)json_object_del(json, "Mounts");
+	if (model.is_begun || model.has_run) /* of its runtime */
+		(void)json_object_set_new(json_object_get(json, "Config"), "Annotations",
+					  json_pack("{s:s}", "io.kubernetes.cri-o.Created", "now"));
 	if (model.storage && model.storage[0] == '\0')
 		(void)json_object_del(json, "Driver");
 	return json;
@@ -382,14 +393,27 @@ static void carry_out(void)
 {
 	if (model.meanwhile && str_starts_with(model.last, model.at))
 		model.meanwhile();
-	if (str_starts_with(model.last, "POST " NAME "/start") && !model.is_start_refused)
+	if (str_eq(model.last, BEGIN) && !model.is_start_refused && !model.is_begun &&
+	    !model.begins_nothing) {
+		begin_process();
+		model.is_begun = true;
+	}
+	if (str_starts_with(model.last, "POST " NAME "/start") && !model.is_start_refused &&
+	    !model.runs_nothing) {
+		if (model.is_begun)
+			end_process();
+		model.is_begun = false;
 		model.has_run = true;
+	}
 	if (str_starts_with(model.last, "POST /images/create") && model.pulled)
 		model.called = model.pulled;
 	if (str_starts_with(model.last, "POST /containers/" ID "/kill?signal=SIGKILL") &&
-	    !model.ignores_kill && model.killed == STATUS_OK)
+	    !model.ignores_kill && !model.is_begun && model.killed == STATUS_OK)
 		(void)kill(model.process, SIGKILL);
 	if (str_starts_with(model.last, "DELETE /containers/" ID) && !model.is_removal_refused) {
+		if (model.is_begun)
+			end_process();
+		model.is_begun = false;
 		assert_false(process_runs());
 		if (model.starts_on_removal)
 			begin_process();
@@ -408,10 +432,15 @@ static enum status status_of(const json_t *json, struct error *err)
 
 	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_late)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0, "late");
-	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_refused)
+	if (str_eq(model.last, BEGIN) && model.is_begin_late)
+		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0, "late");
+	if ((str_starts_with(model.last, "POST " NAME "/start") || str_eq(model.last, BEGIN)) &&
+	    model.is_start_refused)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it lacks something");
 	if (str_starts_with(model.last, "DELETE") && model.is_removal_refused)
 		return error_set(err, STATUS_INTERNAL, 0, "busy");
+	if (strstr(model.last, "/kill?") && model.is_begun)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "can only kill running containers");
 	if (strstr(model.last, "/kill?") && model.killed != STATUS_OK)
 		return error_set(err, model.killed, 0, "it cannot be killed");
 	if (is_look && json && model.is_look_refused)
@@ -1062,6 +1091,12 @@ CASE(podman_starts_no_container_again_whose_root_is_a_folder_of_the_host)
 	assert_null(model.body);
 }
 
+static void expect_begun_and_started(void)
+{
+	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\n" BEGIN "\nGET " NAME
+				     "/json\nPOST " NAME "/start");
+}
+
 /* By its Docker API podman makes the working folder behind a link of the image, as root; by its own also one
  * that the request leaves to the image. */
 CASE(podman_makes_no_working_folder)
@@ -1070,12 +1105,139 @@ CASE(podman_makes_no_working_folder)
 	model.image_work_dir = "/srv/app";
 	start_well(f);
 	assert_contains(model.asked, "POST /libpod/containers/create?name=holdfast-" ALLOC "-web\n");
-	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\nPOST " NAME "/start");
+	expect_begun_and_started();
 	assert_string_equal(json_string_value(json_object_get(model.spec, "work_dir")), "/srv/app");
 	assert_true(json_is_false(json_object_get(model.spec, "create_working_dir")));
 	order_task(f, true);
-	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\nPOST " NAME "/start");
+	expect_begun_and_started();
 	assert_null(strstr(model.asked, "create"));
+}
+
+/* Its mounts are made, and nothing of the tenant's runs in them. */
+CASE(podman_starts_nothing_whose_process_is_not_as_ordered)
+{
+	be_podman(f, "4.3.1");
+	model.is_begun_otherwise = true;
+	order_task(f, false);
+	expect_not_started(f, "; the container is removed", "removed=1");
+	assert_contains(model.asked, BEGIN);
+	assert_null(model.body);
+	assert_int_equal(model.process, 0);
+}
+
+CASE(podman_restarts_nothing_whose_process_is_not_as_ordered)
+{
+	be_podman(f, "4.3.1");
+	start_well(f);
+	model.is_begun_otherwise = true;
+	order_task(f, true);
+	expect_not_started(f, "; the container is removed", "removed=1");
+	assert_null(model.body);
+}
+
+static void lose_process(void)
+{
+	(void)kill(model.process, SIGKILL);
+	while (process_runs())
+		continue;
+}
+
+CASE(podman_starts_nothing_whose_process_has_ended_before)
+{
+	be_podman(f, "4.3.1");
+	ask_task(f, false);
+	while (!model.is_begun)
+		answer_last();
+	model.at = "GET " NAME "/json";
+	model.meanwhile = lose_process;
+	await_answer(f);
+	expect_not_started(f, "process is 'not', not 'readable'", "removed=1");
+	assert_null(model.body);
+}
+
+CASE(podman_starts_nothing_without_a_process_before)
+{
+	be_podman(f, "4.3.1");
+	model.begins_nothing = true;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
+	assert_null(strstr(model.asked, "/start"));
+	model.begins_nothing = false;
+	start_well(f);
+	model.begins_nothing = true;
+	order_task(f, true);
+	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
+	assert_null(strstr(model.asked, "/start"));
+}
+
+static void run_anew(void)
+{
+	model.started = "2026-01-01T00:00:05Z";
+}
+
+CASE(a_process_that_waits_after_its_start_is_an_error)
+{
+	be_podman(f, "4.3.1");
+	model.runs_nothing = true;
+	order_task(f, false);
+	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
+	assert_true(model.is_begun);
+}
+
+static void become_root(void)
+{
+	model.user = "";
+}
+
+CASE(a_container_that_podman_changes_with_its_process_is_not_made_again)
+{
+	be_podman(f, "4.3.1");
+	ask_task(f, false);
+	while (!model.body)
+		answer_last();
+	task_free_all(&f->driver);
+	model.done = NULL;
+	model.at = BEGIN;
+	model.meanwhile = become_root;
+	order_task(f, false);
+	expect_not_started(f, "otherwise than ordered: user is", "reason=made");
+	assert_null(strstr(model.asked, "/create"));
+	assert_null(model.body);
+}
+
+/* The driver ended between both, or podman was late. */
+CASE(a_start_that_podman_has_begun_is_continued)
+{
+	be_podman(f, "4.3.1");
+	model.is_begin_late = true;
+	order_task(f, false);
+	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
+	assert_true(model.is_begun);
+	model.is_begin_late = false;
+	start_well(f);
+	expect_begun_and_started();
+	model.is_begin_late = true;
+	order_task(f, true);
+	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
+	assert_true(model.is_begun);
+	model.is_begin_late = false;
+	model.at = "POST " NAME "/start";
+	model.meanwhile = run_anew;
+	order_task(f, true);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	expect_begun_and_started();
+}
+
+/* Podman kills no process that waits. */
+CASE(a_task_that_podman_has_begun_is_destroyed)
+{
+	be_podman(f, "4.3.1");
+	model.is_begin_late = true;
+	order_task(f, false);
+	assert_true(model.is_begun);
+	destroy(f, false);
+	assert_msg(answer.status == STATUS_OK, "%s%s", model.asked, answer.msg);
+	assert_null(model.body);
 }
 
 /* A driver before an upgrade made it by the Docker API, and its image may have any label but the order. */
@@ -1713,9 +1875,10 @@ CASE(a_start_whose_file_cannot_be_written_is_repeated_by_its_order)
 	char path[FOLDER_SIZE + 16];
 
 	(void)snprintf(path, sizeof(path), "%s/pending", f->folder);
-	assert_int_equal(file_write_atomic(path, 0600, "", 0), 0);
+	assert_int_equal(symlink("nowhere", path), 0); /* no file is found there, and none is made */
 	order_task(f, false);
 	assert_int_not_equal(answer.status, STATUS_OK);
+	assert_non_null(model.body);
 	assert_null(strstr(model.asked, "/start"));
 	assert_int_equal(unlink(path), 0);
 	start_well(f);
