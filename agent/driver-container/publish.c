@@ -203,6 +203,21 @@ enum status publish_check_host_path(const char *mountinfo_path, const char *publ
 		search.below);
 }
 
+enum status publish_check_read_only(const char *mountinfo_path, const char *path, struct error *err)
+{
+	struct place place;
+
+	TRY(read_failed(mountinfo_path, mounts_find(mountinfo_path, path, SIZE_MAX, &place), err));
+	if (place.is_known && (place.flags & READ_ONLY))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"podman gives no task host path %.128s, which is not mounted read-only: a task could have it "
+		"make folders in there. Next: mount --bind -o ro %.128s %.128s, and see host_paths in "
+		"holdfast-driver-container.hcl(5)",
+		path, path, path);
+}
+
 static enum status check_one(const char *mountinfo_path, const char *path,
 			     const Holdfast__Driver__V1__VolumeMount *volume, const char **ret_reason,
 			     struct error *err)

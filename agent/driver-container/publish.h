@@ -36,5 +36,9 @@ enum status publish_walk_host_path(const char *path, struct error *err);
 enum status publish_check_host_path(const char *mountinfo_path, const char *publish_dir,
 				    const char *stage_dir, const char *path, struct error *err);
 
+/** Checks that the mount at @path of the host is read-only. The runtime crun makes the folders of mounts and
+ * the working folder before it makes a bind read-only, so a task would have it make folders in there. */
+enum status publish_check_read_only(const char *mountinfo_path, const char *path, struct error *err);
+
 /** Where a volume is; @ret of PATH_MAX bytes. False when that is too long. */
 bool publish_path(const char *publish_dir, const char *alloc_id, uint32_t slot, char *ret);

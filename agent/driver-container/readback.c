@@ -119,7 +119,8 @@ static bool is_privileged(const struct readback *readback)
 	return json_is_true(json_object_get(host_of(readback->asked), "Privileged"));
 }
 
-/* Docker remounts what it was asked to make read-only, without the flags of the source. */
+/* Docker remounts what it was asked to make read-only, without the flags of the source: of a path of the
+ * host, they are kept only if that is read-only itself. */
 static void keep_flags(json_t *mount, struct wanted *wanted, bool drops_flags)
 {
 	if (drops_flags && (wanted->flags & READ_ONLY) && (wanted->place.flags & READ_ONLY))
@@ -127,7 +128,7 @@ static void keep_flags(json_t *mount, struct wanted *wanted, bool drops_flags)
 }
 
 static enum status read_mount(json_t *mount, const char *mountinfo_path, const char *publish_dir,
-			      struct wanted *ret, struct error *err)
+			      bool drops_flags, struct wanted *ret, struct error *err)
 {
 	const json_t *options = json_object_get(mount, "BindOptions");
 	int r;
@@ -141,8 +142,9 @@ static enum status read_mount(json_t *mount, const char *mountinfo_path, const c
 	ret->target = text_at(mount, "Target");
 	ret->propagation = text_at(options, "Propagation");
 	ret->is_recursive = !json_is_true(json_object_get(options, "NonRecursive"));
-	ret->flags = (json_is_true(json_object_get(mount, "ReadOnly")) ? READ_ONLY : 0U) |
-		     (ret->is_volume ? ret->place.flags : 0U);
+	ret->flags =
+		(json_is_true(json_object_get(mount, "ReadOnly")) ? READ_ONLY : 0U) |
+		(ret->is_volume || !drops_flags || (ret->place.flags & READ_ONLY) ? ret->place.flags : 0U);
 	return STATUS_OK;
 }
 
@@ -165,7 +167,8 @@ enum status readback_new(const char *mountinfo_path, const char *publish_dir, js
 	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
 		json_t *mount = json_array_get(mounts, i);
 
-		status = read_mount(mount, mountinfo_path, publish_dir, &readback->mounts[i], err);
+		status = read_mount(mount, mountinfo_path, publish_dir, drops_flags, &readback->mounts[i],
+				    err);
 		if (status == STATUS_OK)
 			keep_flags(mount, &readback->mounts[i], drops_flags);
 	}

@@ -1467,20 +1467,25 @@ enum status task_recall_all(struct driver *driver, struct error *err)
 	return pending_each(driver->settings->state_dir, recall, driver, err);
 }
 
+static enum status check_host_path(const struct op *op, const char *path, struct error *err)
+{
+	const struct settings *settings = op->driver->settings;
+
+	TRY(publish_walk_host_path(path, err));
+	TRY(publish_check_host_path(MOUNTINFO_PATH, settings->publish_dir, settings->stage_dir, path, err));
+	return is_podman(op) ? publish_check_read_only(MOUNTINFO_PATH, path, err) : STATUS_OK;
+}
+
 static enum status check_mounts(const struct op *op, const char **ret_reason, struct error *err)
 {
 	const Holdfast__Driver__V1__TaskConfig *task = (const void *)op->taken.body;
 	const char *publish_dir = op->driver->settings->publish_dir;
-	const char *stage_dir = op->driver->settings->stage_dir;
 	cleanup_close int fd = -EBADF;
 	enum status status = STATUS_OK;
 
 	*ret_reason = "host_paths";
 	for (size_t i = 0; op->spec.host_paths && i < op->spec.host_paths->n_map && status == STATUS_OK; i++)
-		status = publish_walk_host_path(op->spec.host_paths->map[i]->key, err);
-	for (size_t i = 0; op->spec.host_paths && i < op->spec.host_paths->n_map && status == STATUS_OK; i++)
-		status = publish_check_host_path(MOUNTINFO_PATH, publish_dir, stage_dir,
-						 op->spec.host_paths->map[i]->key, err);
+		status = check_host_path(op, op->spec.host_paths->map[i]->key, err);
 	if (status != STATUS_OK || task->n_volumes == 0)
 		return status;
 	*ret_reason = "publish";

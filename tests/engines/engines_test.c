@@ -805,6 +805,39 @@ static void a_path_of_the_host_is_read_only(void **state)
 	assert_int_equal(destroy("host", true), STATUS_OK);
 }
 
+/* crun makes the folder of a mount before it makes the path of the host read-only. */
+static void a_task_makes_no_folder_in_a_path_of_the_host(void **state)
+{
+	bool is_podman = str_eq(getenv("ENGINE"), "podman");
+	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
+	struct error err;
+	char made[PATH_MAX];
+	struct wish w;
+
+	wish_task(&w, "maker", "sleep 1000");
+	set_host_path(&w, getenv("HOST_PATH"));
+	w.task.n_volumes = 1;
+	w.volume.destination = text("/host/made");
+	pack_task(&w);
+	sign(&w);
+	assert_int_not_equal(start(&w, &response, &err), STATUS_OK);
+	(void)destroy("maker", true);
+	wish_task(&w, "maker", "sleep 1000");
+	set_host_path(&w, getenv("HOST_PATH_TO_WRITE"));
+	set_value(&w, "work_dir");
+	w.values[3].text = text("/host/made");
+	pack_task(&w);
+	sign(&w);
+	if (is_podman)
+		refused("a path of the host that is not read-only", start(&w, &response, &err),
+			STATUS_FAILED_PRECONDITION, "host_paths", &err);
+	else
+		assert_int_not_equal(start(&w, &response, &err), STATUS_OK);
+	(void)destroy("maker", true);
+	(void)snprintf(made, sizeof(made), "%s/made", getenv("HOST_PATH_TO_WRITE"));
+	assert_int_equal(access(made, F_OK), -1);
+}
+
 /* The flags of the mount at /vol in the container of @task. */
 static void flags_inside(const char *task, char out[static 256])
 {
@@ -1827,6 +1860,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_health_check_runs_in_its_task),
 		cmocka_unit_test(a_task_has_its_own_time_to_stop),
 		cmocka_unit_test(a_path_of_the_host_is_read_only),
+		cmocka_unit_test(a_task_makes_no_folder_in_a_path_of_the_host),
 		cmocka_unit_test(a_volume_has_the_flags_of_its_publish_inside),
 		cmocka_unit_test(how_a_task_ended_is_reported),
 		cmocka_unit_test(a_command_has_input_output_and_a_status),

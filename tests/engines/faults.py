@@ -296,7 +296,7 @@ class Faults(Flow):
     def end(self, alloc, row):
         self.clear(alloc)
         with self.killed(row) if row else contextlib.nullcontext():
-            self.room.holdfast("alloc", "stop", alloc, "--no-wait", check=not row)
+            self.room.holdfast("alloc", "stop", alloc, "--no-wait", check=not row or row[1] != "server")
         if row and row[1] == "server":
             self.room.holdfast("alloc", "stop", alloc, "--no-wait")
         self.until(alloc, "COMPLETE")

@@ -339,11 +339,10 @@ class Flow(Execs):
         os.chown(root / "etc/passwd", 1000, 1000)
         tar = subprocess.run(["tar", "-C", str(root), "--numeric-owner", "-c", "."], check=True, capture_output=True).stdout
         self.engine.add_image("localhost/app:1", tar)
-        keys = self.engine.work / "host/keys"
-        keys.parent.mkdir(exist_ok=True)
+        keys = self.engine.work / "to-write/keys"
         keys.write_text("of root", encoding="ascii")
         os.chmod(keys, 0o400)
-        spec = SPEC.replace('    image   = "{image}"', '    image   = "{image}"\n    host_paths = {{ "%s" = "/host" }}' % keys.parent)
+        spec = SPEC.replace('    image   = "{image}"', '    image   = "{image}"\n    host_paths = {{ "%s" = "/host" }}' % (self.engine.work / "host"))
         spec = spec.replace("  stop_timeout", CHECKED % user + "  stop_timeout")
         alloc = self.run(spec=spec, image="localhost/app:1", script=f"echo '{then}' > /etc/passwd; echo begun; : own-passwd; while true; do sleep 0.2; done")
         self.until(alloc, "RUNNING")

@@ -1120,6 +1120,42 @@ TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 	(void)rmdir(folder);
 }
 
+TEST(a_path_of_the_host_is_read_only_itself_for_podman)
+{
+	static const char table[] =
+		"20 1 8:1 / / rw - ext4 d ro\n21 20 8:1 /srv/a /srv/a ro,nosuid - ext4 d rw\n"
+		"22 20 8:1 /srv/b /srv/b ro - ext4 d rw\n"
+		"23 22 8:1 /srv/b /srv/b rw - ext4 d rw\n";
+	static const struct {
+		const char *path;
+		enum status status;
+	} rows[] = {
+		{"/srv/a", STATUS_OK},
+		{"/srv/a/b", STATUS_OK},
+		{"/srv/ab", STATUS_FAILED_PRECONDITION},
+		{"/srv/b", STATUS_FAILED_PRECONDITION}, /* covered */
+		{"/srv", STATUS_FAILED_PRECONDITION},
+	};
+	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16], longest[PATH_MAX + 64];
+	struct error err;
+
+	folder_make(folder);
+	(void)snprintf(path, sizeof(path), "%s/mountinfo", folder);
+	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(publish_check_read_only(path, rows[i].path, &err), rows[i].status);
+	assert_contains(err.msg, "Next: mount --bind -o ro /srv /srv, and see host_paths");
+	assert_int_equal(publish_check_read_only("/nonexistent", "/srv/a", &err), STATUS_INTERNAL);
+	assert_int_equal(file_write_atomic(path, 0600, "", 0), 0);
+	assert_int_equal(publish_check_read_only(path, "/srv/a", &err), STATUS_FAILED_PRECONDITION);
+	(void)snprintf(longest, sizeof(longest), "20 1 8:1 /%0*d / ro - ext4 d rw\n", PATH_MAX - 10, 0);
+	assert_int_equal(file_write_atomic(path, 0600, longest, strlen(longest)), 0);
+	assert_int_equal(publish_check_read_only(path, "/srv", &err), STATUS_OK);
+	assert_int_equal(publish_check_read_only(path, "/srv/longer", &err), STATUS_FAILED_PRECONDITION);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
 TEST(a_path_of_the_host_below_a_volume_is_refused)
 {
 	static const char table[] = "21 20 8:2 / /data rw - ext4 d rw\n"

@@ -592,6 +592,44 @@ TEST_ON(flags_of_a_source_are_kept_by_not_asking_twice, struct fixture, f, begin
 	}
 }
 
+/* Docker loses those of a path of the host that is not read-only itself: holdfast-driver-container.hcl(5). */
+TEST_ON(flags_of_a_path_of_the_host_are_kept, struct fixture, f, begin, end)
+{
+	static const struct {
+		bool is_docker;
+		const char *host, *inside;
+		bool is_same;
+	} rows[] = {
+		{false, "rw,nosuid", "ro", false},	 {false, "rw,nosuid", "ro,nosuid", true},
+		{false, "ro,nosuid", "ro", false},	 {true, "rw,nosuid", "ro", true},
+		{true, "ro,nosuid", "ro", false},	 {true, "ro,nosuid", "ro,nosuid", true},
+		{true, "ro,nosuid", "rw,nosuid", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cleanup_free char *inside = NULL;
+		struct readback_fault fault;
+		char text[64], host[1024];
+
+		(void)snprintf(host, sizeof(host), "%s25 20 8:1 /srv /srv %s - ext4 /dev/sda1 rw\n",
+			       host_table, rows[i].host);
+		(void)snprintf(text, sizeof(text), "/srv /host %s -", rows[i].inside);
+		inside = replaced(inside_table, "/srv /host ro -", text);
+		*strstr(inside, "49 40") = '\0'; /* without the image's volume */
+		put(f->host, host);
+		put(f->inside, inside);
+		readback_free(f->readback);
+		f->readback = read_asked(f->host, asked_text, rows[i].is_docker);
+		assert_msg(readback_mounts(f->readback, f->inside, f->host, &fault) == rows[i].is_same,
+			   "row %zu: %s", i, fault.found);
+		free(inside);
+		inside = replaced(inside_table, "/rw rw,nosuid", "/rw rw"); /* a volume keeps its flags */
+		put(f->inside, inside);
+		assert_false(readback_mounts(f->readback, f->inside, f->host, &fault));
+		assert_string_equal(fault.found, "rw,nodev");
+	}
+}
+
 CASE(each_right_that_the_kernel_has_otherwise_is_found)
 {
 	static const struct {

@@ -1329,6 +1329,33 @@ CASE(a_start_that_podman_refuses_has_a_next_step)
 	assert_contains(answer.msg, "work_dir");
 }
 
+/* crun would make folders in it. */
+CASE(podman_gives_no_path_of_the_host_that_is_not_read_only)
+{
+	Holdfast__Driver__V1__ConfigValue image =
+		PB(holdfast__driver__v1__config_value, .key = TEXT("image"), .text = TEXT("localhost/bb:1"));
+	Holdfast__Driver__V1__KeyValue pair =
+		PB(holdfast__driver__v1__key_value, .key = TEXT("/usr/bin"), .value = TEXT("/host"));
+	Holdfast__Driver__V1__KeyValue *map[] = {&pair};
+	Holdfast__Driver__V1__ConfigValue paths =
+		PB(holdfast__driver__v1__config_value, .key = TEXT("host_paths"), .n_map = 1, .map = map);
+	Holdfast__Driver__V1__ConfigValue *config[] = {&image, &paths};
+	Holdfast__Driver__V1__TaskConfig task =
+		PB(holdfast__driver__v1__task_config, .alloc_id = TEXT(ALLOC), .task = TEXT("web"),
+		   .driver = TEXT("container"), .n_config = 2, .config = config);
+
+	(void)str_copy(f->settings.host_paths[0], sizeof(f->settings.host_paths[0]), "/usr/bin");
+	(void)str_copy(f->settings.stage_dir, sizeof(f->settings.stage_dir), "/run/holdfast-mount/stage");
+	put_task(f, &task);
+	be_podman(f, "4.3.1");
+	order_task(f, false);
+	expect_not_started(f, "podman gives no task host path /usr/bin", "reason=host_paths");
+	assert_string_equal(model.asked, "");
+	(void)str_copy(f->driver.engine_name, sizeof(f->driver.engine_name), "Engine");
+	order_task(f, false);
+	assert_contains(model.asked, "/containers/create");
+}
+
 /* podman gives it the value of its own. */
 CASE(an_image_with_a_variable_without_a_value_is_refused)
 {
