@@ -1227,10 +1227,12 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 	struct session *session;
 	int r;
 
-	if (server->n_greeting >= SESSIONS_GREETING_MAX)
+	if (server->n_greeting >= SESSIONS_GREETING_MAX) {
+		nodes_note_kept_out(server, node_id);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "%d sessions have not sent their hello yet; node %s must retry later",
 				 SESSIONS_GREETING_MAX, node_id);
+	}
 	session = calloc(1, sizeof(*session));
 	/* from a number that no other session has: a late answer of a former one is no answer in this */
 	if (!session || getrandom(&session->last_call_id, sizeof(session->last_call_id), 0) !=

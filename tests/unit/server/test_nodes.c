@@ -2011,6 +2011,12 @@ CLUSTER_TEST(sessions_without_hello_are_few_and_short)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_true(f->n1.welcomed);
 	assert_int_equal(f->server->n_greeting, SESSIONS_GREETING_MAX - 1);
+	fake_node_disconnect(&f->n1);
+	f->server->n_greeting = SESSIONS_GREETING_MAX;
+	assert_true(state_node(&f->server->state, "n1")->kept_out_us == 0);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.closed);
+	assert_true(state_node(&f->server->state, "n1")->kept_out_us != 0);
 	f->server->n_greeting = 0;
 }
 
