@@ -789,14 +789,30 @@ static void ask_start(struct op *op)
 		run_program(op);
 }
 
+/* 409: something is there, and the next call sees whose it is. */
+static void fail_create(struct op *op, const struct error *err)
+{
+	bool is_task = op->taken.order.kind == ORDER_START;
+	const Holdfast__Driver__V1__CsiPluginMount *plugin = is_task ? op->spec.task->csi_plugin : NULL;
+	struct error own = *err;
+
+	if (plugin)
+		(void)error_set(
+			&own, err->status, 0,
+			"cannot make the container of CSI plugin %s: %s. Next: see that "
+			"mounthelper.policy has a profile %s of class csi, for which the mount helper "
+			"makes a staging folder",
+			plugin->id, err->msg, plugin->id);
+	op_fail(op, &own);
+}
+
 static void on_created(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
+	const char *id = json_string_value(json_object_get(json, "Id"));
 	struct op *op = userdata;
 
-	const char *id = json_string_value(json_object_get(json, "Id"));
-
-	if (status != STATUS_OK) { /* 409: something is there, and the next call sees whose it is */
-		op_fail(op, err);
+	if (status != STATUS_OK) {
+		fail_create(op, err);
 		return;
 	}
 	op->has_created = true;

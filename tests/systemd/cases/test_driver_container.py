@@ -136,7 +136,7 @@ class Driver(unittest.TestCase):
         os.makedirs("/var/lib/containers", exist_ok=True)
         machine.run("mount", "-t", "tmpfs", "-o", "mode=755", "containers", "/var/lib/containers")
         test_podman.make_image()
-        machine.set_up()
+        machine.set_up(profiles="profile hostpath {\nclass = csi\nshared = yes\n}\n")
         set_up_podman()
         set_up_driver()
         machine.wait_for("the driver to be healthy", driver_is_healthy,
@@ -194,7 +194,7 @@ class Driver(unittest.TestCase):
         ident = machine.holdfast_json("alloc", "run", "--no-wait", "/root/csi.hcl")["allocation"]["id"]
         pids = machine.wait_for("the task to run", lambda: machine.run("podman", "ps", "--filter", "label=dev.holdfast.csi_plugin=hostpath",
                                                                        "--format", "{{.Pid}}").stdout.split(),
-                                seen=lambda: machine.journal("-u", DRIVER)[-3000:])  # fmt: skip
+                                seen=lambda: machine.holdfast("alloc", "status", ident).stdout)
         machine.wait_for("its own program to run", lambda: "Umask:\t0002\n" in status_of(pids[0]), seen=lambda: status_of(pids[0]))
         with open(f"/proc/{pids[0]}/mountinfo", encoding="ascii") as f:
             (stage,) = [line.split(" - ")[0] for line in f if line.split(" ")[4].startswith("/run/holdfast-mount")]

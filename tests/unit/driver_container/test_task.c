@@ -80,6 +80,7 @@ static struct {
 	bool is_dev_link;	/* in the image */
 	bool has_no_dev;	/* likewise */
 	bool is_start_refused;
+	bool is_create_refused;
 	bool is_begun;		   /* by podman: the process waits */
 	bool is_begun_otherwise;   /* than ordered, as the kernel shows it */
 	bool is_begin_late;	   /* podman does not answer it in time */
@@ -432,6 +433,8 @@ static enum status status_of(const json_t *json, struct error *err)
 
 	if (str_starts_with(model.last, "POST " NAME "/start") && model.is_start_late)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0, "late");
+	if (strstr(model.last, "/containers/create") && model.is_create_refused)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "no such folder");
 	if (str_eq(model.last, BEGIN) && model.is_begin_late)
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0, "late");
 	if ((str_starts_with(model.last, "POST " NAME "/start") || str_eq(model.last, BEGIN)) &&
@@ -2366,8 +2369,12 @@ CASE(a_plugin_is_not_made_without_the_program_that_sets_its_umask)
 	assert_contains(answer.msg, "no program");
 	assert_null(strstr(model.asked, "/containers/create"));
 	model.has_no_program = false;
+	model.is_create_refused = true;
 	order_task(f, false);
 	assert_contains(model.asked, "/containers/create");
+	assert_contains(answer.msg,
+			"plugin hostpath: no such folder. Next: see that mounthelper.policy has a "
+			"profile hostpath of class csi");
 }
 
 static void order_image(struct fixture *f, const char *name)
