@@ -44,6 +44,8 @@ enum {
 	STOP_SLACK_S = 30,
 	STOP_MAX_MS = 3600 * 1000,
 	FOLLOW_S = 5,
+	CLEAN_UP_LOOKS = 50,
+	CLEAN_UP_PAUSE_MS = 100,
 	IMAGE_MAX = 256 << 10, /* bytes of its description, which those of its containers repeat */
 	SLOW_MAX = 256,	       /* stops and pulls: half of the requests to the engine */
 };
@@ -71,6 +73,7 @@ struct op {
 	bool has_created;
 	bool has_begun; /* podman was asked for its first process, which waits for the start */
 	bool has_waited;
+	uint32_t n_clean_up_looks; /* for podman's end of the last run */
 	bool is_slow;	 /* it holds a request to the engine for as long as a task or a registry likes */
 	bool is_started; /* the engine was asked, and whether it did is not known yet: a file is pending */
 	bool is_holder_seen; /* of the network that it joins */
@@ -926,8 +929,16 @@ static void refuse_made(struct op *op)
 
 static void reply_made(struct op *op);
 
+/* An engine that cleans up late ends the process that waits, too: a restart may be repeated. */
 static void refuse_process(struct op *op)
 {
+	if (op->is_restart && op->waits) {
+		op_refuse(
+			op, STATUS_UNAVAILABLE,
+			"the process of task '%s' of allocation %s ended before its program began: ask again",
+			op->task, op->alloc);
+		return;
+	}
 	op->fault = (struct readback_fault){.field = "process", .ordered = "readable", .found = "not"};
 	refuse_made(op);
 }
@@ -1203,6 +1214,37 @@ static void refuse_storage(struct op *op, const json_t *inspected)
 	withdraw(op, "storage", &err);
 }
 
+static int on_clean_up_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct op *op = userdata;
+
+	op_unwatch(op);
+	look_and_start(op);
+	return 0;
+}
+
+/* A clean-up of the last run that comes late would take the process of the next one: podman 4.3. */
+static void wait_for_clean_up(struct op *op)
+{
+	struct error err;
+
+	if (op->n_clean_up_looks++ == CLEAN_UP_LOOKS)
+		op_refuse(op, STATUS_UNAVAILABLE,
+			  "podman has not cleaned up after the last run of task '%s' of allocation %s: ask "
+			  "again",
+			  op->task, op->alloc);
+	else if (wakeup_arm(op->driver->event, &op->end_timer, CLEAN_UP_PAUSE_MS * USEC_PER_MSEC,
+			    on_clean_up_due, op, &err) != STATUS_OK)
+		op_fail(op, &err);
+}
+
+static bool is_cleaned_up(const json_t *inspected)
+{
+	const char *word = json_string_value(json_object_get(json_object_get(inspected, "State"), "Status"));
+
+	return !word || !str_eq(word, "stopped");
+}
+
 static void on_own_look(enum status status, const struct error *err, const json_t *json, void *userdata)
 {
 	struct op *op = userdata;
@@ -1211,6 +1253,8 @@ static void on_own_look(enum status status, const struct error *err, const json_
 		op_fail(op, err);
 	else if (may_have_run(op) && !is_overlay(json))
 		refuse_storage(op, json);
+	else if (op->is_restart && !is_cleaned_up(json))
+		wait_for_clean_up(op);
 	else if ((!op->is_restart && !op->waits && !readback_annotations(json, &op->fault)) ||
 		 !readback_options(op->readback, json, &op->fault))
 		refuse_made(op);

@@ -86,6 +86,7 @@ static struct {
 	bool is_begin_late;	   /* podman does not answer it in time */
 	bool begins_nothing;	   /* podman */
 	bool runs_nothing;	   /* likewise: the process waits on */
+	int n_stopped;		   /* looks until podman has cleaned up after the last run */
 	const char *network_of;	   /* namespace of the network's container; NULL: an earlier driver made it */
 	const char *network_later; /* the same once the task runs; NULL: as before */
 	json_t *spec;		   /* that podman was asked for; borrowed of the call */
@@ -355,6 +356,8 @@ static json_t *describe_by_podman(void)
 	json = json_pack("{s:s, s:{}, s:[{s:s, s:b, s:[s, s]}]}", "Driver",
 			 model.storage ? model.storage : "overlay", "Config", "Mounts", "Destination", "/vol",
 			 "RW", 1, "Options", "nosuid", "nodev");
+	if (model.n_stopped > 0 && model.n_stopped--)
+		(void)json_object_set_new(json, "State", json_pack("{s:s}", "Status", "stopped"));
 	if (model.has_no_flags)
 		(void)json_object_del(json, "Mounts");
 	if (model.is_begun || model.has_run) /* of its runtime */
@@ -1171,6 +1174,40 @@ CASE(podman_starts_nothing_without_a_process_before)
 	order_task(f, true);
 	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
 	assert_null(strstr(model.asked, "/start"));
+}
+
+CASE(a_restart_waits_until_podman_has_cleaned_up)
+{
+	be_podman(f, "4.3.1");
+	start_well(f);
+	model.n_stopped = 3;
+	model.at = "HEAD ";
+	order_task(f, true);
+	assert_int_equal(model.n_stopped, 0);
+	expect_begun_and_started();
+	model.n_stopped = 1000;
+	order_task(f, true);
+	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "podman has not cleaned up");
+	assert_null(strstr(model.asked, BEGIN));
+	assert_non_null(model.body);
+}
+
+static void lose_process(void);
+
+CASE(a_restart_whose_process_ends_before_its_program_may_be_repeated)
+{
+	be_podman(f, "4.3.1");
+	start_well(f);
+	ask_task(f, true);
+	while (!model.is_begun)
+		answer_last();
+	model.at = "GET " NAME "/json";
+	model.meanwhile = lose_process;
+	await_answer(f);
+	assert_msg(answer.status == STATUS_UNAVAILABLE, "%s%s", model.asked, answer.msg);
+	assert_contains(answer.msg, "ended before its program began");
+	assert_non_null(model.body);
 }
 
 static void run_anew(void)
