@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -44,6 +45,7 @@ enum {
 	STOP_SLACK_S = 30,
 	STOP_MAX_MS = 3600 * 1000,
 	FOLLOW_S = 5,
+	FIPS_MAX = 64,
 	CLEAN_UP_LOOKS = 50,
 	CLEAN_UP_PAUSE_MS = 100,
 	IMAGE_MAX = 256 << 10, /* bytes of its description, which those of its containers repeat */
@@ -1201,6 +1203,34 @@ static bool is_overlay(const json_t *inspected)
 	return str_eq(storage_of(inspected), "overlay");
 }
 
+/* Does a file of the kernel or of the host begin with @text? One that cannot be read does. */
+static bool begins_with(const char *path, const char *text)
+{
+	cleanup_free char *found = NULL;
+	int r = file_read(path, FIPS_MAX, &found, NULL);
+
+	return r < 0 ? r != -ENOENT : str_starts_with(found, text);
+}
+
+/* In FIPS mode podman makes a file by its path in a folder that the task may write, where the run before may
+ * have put a link: in the place of run/secrets/system-fips. */
+static bool is_fips(void)
+{
+	return begins_with("/etc/system-fips", "") || begins_with("/proc/sys/crypto/fips_enabled", "1");
+}
+
+static void refuse_fips(struct op *op)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0,
+			"task '%s' of allocation %s is not started again: this machine is in FIPS mode, in "
+			"which a task can have podman make files outside of its root. Next: have the job "
+			"replace the member",
+			op->task, op->alloc);
+	withdraw(op, "fips", &err);
+}
+
 static void refuse_storage(struct op *op, const json_t *inspected)
 {
 	struct error err;
@@ -1253,6 +1283,8 @@ static void on_own_look(enum status status, const struct error *err, const json_
 		op_fail(op, err);
 	else if (may_have_run(op) && !is_overlay(json))
 		refuse_storage(op, json);
+	else if (may_have_run(op) && is_fips())
+		refuse_fips(op);
 	else if (op->is_restart && !is_cleaned_up(json))
 		wait_for_clean_up(op);
 	else if ((!op->is_restart && !op->waits && !readback_annotations(json, &op->fault)) ||

@@ -81,11 +81,13 @@ static struct {
 	bool has_no_dev;	/* likewise */
 	bool is_start_refused;
 	bool is_create_refused;
-	bool is_begun;		   /* by podman: the process waits */
-	bool is_begun_otherwise;   /* than ordered, as the kernel shows it */
-	bool is_begin_late;	   /* podman does not answer it in time */
-	bool begins_nothing;	   /* podman */
-	bool runs_nothing;	   /* likewise: the process waits on */
+	bool is_begun;		 /* by podman: the process waits */
+	bool is_begun_otherwise; /* than ordered, as the kernel shows it */
+	bool is_begin_late;	 /* podman does not answer it in time */
+	bool begins_nothing;	 /* podman */
+	bool runs_nothing;	 /* likewise: the process waits on */
+	const char *fips;	 /* that this machine has; NULL: it has a kernel without FIPS mode */
+	bool has_fips_file;
 	int n_stopped;		   /* looks until podman has cleaned up after the last run */
 	const char *network_of;	   /* namespace of the network's container; NULL: an earlier driver made it */
 	const char *network_later; /* the same once the task runs; NULL: as before */
@@ -257,6 +259,14 @@ WRAPPED(int, file_read, const char *path, size_t max, char **ret, size_t *ret_le
 
 	if (model.has_own_users && strstr(path, "/uid_map") && !str_starts_with(path, "/proc/self"))
 		return (*ret = strdup("0 1000 1\n")) ? 0 : -ENOMEM;
+	if (str_eq(path, "/etc/system-fips") && !model.has_fips_file)
+		return -ENOENT;
+	if (str_eq(path, "/etc/system-fips"))
+		return (*ret = strdup("")) ? 0 : -ENOMEM;
+	if (str_eq(path, "/proc/sys/crypto/fips_enabled") && !model.fips)
+		return -ENOENT;
+	if (str_eq(path, "/proc/sys/crypto/fips_enabled"))
+		return !*model.fips ? -EACCES : (*ret = strdup(model.fips)) ? 0 : -ENOMEM;
 	(void)snprintf(unreadable, sizeof(unreadable), "/proc/%d/%s", model.process,
 		       model.unreadable ? model.unreadable : "");
 	return str_eq(path, unreadable) ? -EFBIG : __real_file_read(path, max, ret, ret_len);
@@ -1085,6 +1095,43 @@ CASE(podman_restarts_no_container_whose_storage_it_does_not_describe)
 	expect_storage_refused(f, "");
 }
 
+static void expect_begun_and_started(void)
+{
+	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\n" BEGIN "\nGET " NAME
+				     "/json\nPOST " NAME "/start");
+}
+
+static void expect_fips_refused(struct fixture *f)
+{
+	order_task(f, true);
+	expect_not_started(f, "is not started again: this machine is in FIPS mode",
+			   "reason=fips code=FAILED_PRECONDITION");
+	assert_null(strstr(model.asked, "HEAD "));
+	assert_non_null(model.body);
+}
+
+CASE(podman_restarts_no_task_on_a_machine_in_fips_mode)
+{
+	be_podman(f, "4.3.1");
+	model.has_fips_file = true;
+	start_well(f); /* nothing has run in it */
+	expect_fips_refused(f);
+	model.has_fips_file = false;
+	model.fips = "0\n";
+	order_task(f, true);
+	expect_begun_and_started();
+}
+
+CASE(podman_restarts_no_task_of_a_kernel_that_may_be_in_fips_mode)
+{
+	be_podman(f, "5.4.2");
+	start_well(f);
+	model.fips = "1\n";
+	expect_fips_refused(f);
+	model.fips = ""; /* it cannot be read */
+	expect_fips_refused(f);
+}
+
 /* As podman shows it after a restart that failed. */
 CASE(podman_starts_no_container_again_whose_root_is_a_folder_of_the_host)
 {
@@ -1095,12 +1142,6 @@ CASE(podman_starts_no_container_again_whose_root_is_a_folder_of_the_host)
 	order_task(f, false);
 	expect_not_started(f, "by the storage driver 'vfs'", "reason=storage code=FAILED_PRECONDITION");
 	assert_null(model.body);
-}
-
-static void expect_begun_and_started(void)
-{
-	assert_contains(model.asked, "HEAD /containers/" ID "/archive?path=%2Fdev\n" BEGIN "\nGET " NAME
-				     "/json\nPOST " NAME "/start");
 }
 
 /* By its Docker API podman makes the working folder behind a link of the image, as root; by its own also one
