@@ -49,7 +49,7 @@ void nodes_note_kept_out(struct server *server, const char *node_id);
 /** STATUS_FAILED_PRECONDITION: @boot_id, of a hello without a session to replace, is not that in which the
  * node may come back. Here also a node whose report is waited for may, until its first session, and one that
  * was kept out less than NODES_KEPT_OUT_MS ago. */
-enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
+enum status nodes_check_boot(const struct server *server, struct node_entry *node, const char *boot_id,
 			     struct error *err);
 
 /** Since when it has no session, as far as is known; 0: it has one. */
