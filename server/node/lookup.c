@@ -98,33 +98,30 @@ static enum status check_kept_out(const struct node_entry *node, struct error *e
 		node->id, (NODES_KEPT_OUT_MS - ago_ms) / 1000 + 1);
 }
 
-/* Two machines, or a machine and a thief, each in another boot than the store has: after a restore one of them
- * may have what the store has forgotten. Both wait until one has given up. */
-static bool is_disputed(struct node_entry *node, const char *boot_id)
+void nodes_note_boot(struct node_entry *node, const char *boot_id)
 {
 	uint64_t now_us = clock_monotonic_us();
-	bool is_other = node->tried_us != 0 && !str_eq(node->tried_boot, boot_id) &&
-			now_us - node->tried_us < NODES_KEPT_OUT_MS * USEC_PER_MSEC;
+	bool is_recent = node->tried_us != 0 && now_us - node->tried_us < NODES_KEPT_OUT_MS * USEC_PER_MSEC;
 
+	if (!node->is_unreported || str_eq(node->node.boot_id, boot_id))
+		return;
+	if (is_recent && !str_eq(node->tried_boot, boot_id))
+		node->kept_out_us = now_us;
 	(void)str_copy(node->tried_boot, sizeof(node->tried_boot), boot_id);
 	node->tried_us = now_us;
-	if (is_other && node->is_unreported)
-		node->kept_out_us = now_us;
-	return is_other && node->is_unreported;
 }
 
-enum status nodes_check_boot(const struct server *server, struct node_entry *node, const char *boot_id,
+enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
 			     struct error *err)
 {
 	const char *known = node->node.boot_id;
 	bool is_unreported = node->is_unreported && !node->has_hello;
 	bool is_awaited = node->is_awaited || is_unreported;
-	/* else it was another machine's; a store that went back does not know what the present one has */
+	/* else it was another machine's; but after a restore the present one may run in an unknown boot */
 	bool may_run = node_past_boot(&node->node, known) == 0 || is_unreported;
 
 	if (str_eq(known, boot_id) || !may_run)
 		return STATUS_OK;
-	(void)is_disputed(node, boot_id);
 	return is_awaited && has_grace(server) ? refuse_early(server, node, err) : check_kept_out(node, err);
 }
 

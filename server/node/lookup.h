@@ -46,10 +46,15 @@ enum status nodes_check_away(const struct server *server, const struct node_entr
  * ended, and may have been the node's own. A follower does not know nodes, and notes nothing. */
 void nodes_note_kept_out(struct server *server, const char *node_id);
 
+/** Notes the boot of a hello without a session to replace, until the node has reported after a restore. Each
+ * of two other boots than the stored one may be that in which it holds what the store has forgotten: both
+ * count as kept out, until one of them is silent for NODES_KEPT_OUT_MS. */
+void nodes_note_boot(struct node_entry *node, const char *boot_id);
+
 /** STATUS_FAILED_PRECONDITION: @boot_id, of a hello without a session to replace, is not that in which the
  * node may come back. Here also a node whose report is waited for may, until its first session, and one that
  * was kept out less than NODES_KEPT_OUT_MS ago. */
-enum status nodes_check_boot(const struct server *server, struct node_entry *node, const char *boot_id,
+enum status nodes_check_boot(const struct server *server, const struct node_entry *node, const char *boot_id,
 			     struct error *err);
 
 /** Since when it has no session, as far as is known; 0: it has one. */

@@ -530,8 +530,10 @@ static enum status check_rival(const struct session *session, struct node_entry 
 {
 	const struct session *rival = node->session;
 
-	if (!rival)
+	if (!rival) {
+		nodes_note_boot(node, boot_id);
 		return nodes_check_boot(session->server, node, boot_id, err);
+	}
 	if (rival == session || !session_is_greeted(rival) || str_eq(rival->boot_id, boot_id))
 		return STATUS_OK;
 	return error_set(err, STATUS_ALREADY_EXISTS, 0,

@@ -264,8 +264,8 @@ struct node_entry {
 	struct rate_counted again;		  /* see held_twice.h; not stored */
 	struct rate_counted refusals;		  /* of other machines; not stored */
 	struct rate_counted regrants;		  /* to allocations that had many claims; not stored */
-	char tried_boot[UUID_TEXT_SIZE]; /* other boot than the stored one that a hello named last; not stored */
-	uint64_t tried_us;		 /* monotonic; when; 0: none */
+	char tried_boot[UUID_TEXT_SIZE];	  /* of the last hello, see nodes_note_boot(); not stored */
+	uint64_t tried_us;			  /* monotonic; when it came; 0: never */
 	uint64_t kept_out_us; /* monotonic; when others with its certificate last kept it out; 0: never */
 };
 LIST_HEAD(node_list, node_entry);

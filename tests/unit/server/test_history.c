@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include "base/fd.h"
+#include "node/lookup.h"
 #include "node/session.h"
 #include "recovery/epoch.h"
 #include "recovery/history.h"
@@ -699,4 +700,87 @@ CLUSTER_TEST(another_boot_waits_for_a_node_that_has_not_reported_after_a_restore
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_true(f->n1.welcomed);
+}
+
+#define BOOT_3 "b0010000-0000-4000-8000-000000000003"
+
+/* The backup is older than a reboot of n1, which then took the volume. */
+static void forget_a_reboot(struct fixture *f, struct alloc *alloc, struct claim *held,
+			    Holdfast__V1__Mark **ret_mark)
+{
+	struct backup backup = {0};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1"); /* in BOOT_1 */
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, held, NULL), STATUS_OK);
+	fake_node_send_mounted(&f->n1, held);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_TAKEN);
+	*alloc = alloc_of(f, ALLOC_1);
+	*ret_mark = mark_copy(f->n1.mark);
+	restore_knowing(f, &backup, 1);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+	f->n1.shows = *ret_mark;
+	f->n1.has = held;
+}
+
+static void expect_no_claim_of_n2(struct fixture *f)
+{
+	struct claim claim;
+	enum status status;
+
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	status = run_alloc(f, ALLOC_2, "n2", NULL);
+	assert_true(status != STATUS_OK || claim_for(&f->n2, ALLOC_2, &claim, NULL) != STATUS_OK);
+}
+
+CLUSTER_TEST(two_boots_wait_after_a_restore_that_forgot_a_reboot)
+{
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
+	struct fake_node thief;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_a_reboot(f, &alloc, &held, &mark);
+	fake_node_init(&thief, f->event, f->dir, "node-n1", f->port);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	pass_grace(f);
+	fake_node_connect(&thief, "n1", BOOT_3, NULL, 0);
+	assert_int_equal(thief.closed_status, STATUS_FAILED_PRECONDITION);
+	assert_contains(thief.closed_message, "may run in its last boot");
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	expect_no_claim_of_n2(f);
+	unit_clock_advance(NODES_KEPT_OUT_MS * USEC_PER_MSEC); /* the thief has given up */
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_true(f->n1.welcomed);
+	fake_node_release(&thief);
+}
+
+CLUSTER_TEST(one_boot_comes_in_after_a_restore_that_forgot_a_reboot)
+{
+	cleanup_pb Holdfast__V1__Mark *mark = NULL;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_a_reboot(f, &alloc, &held, &mark);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	pass_grace(f);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_true(f->n1.welcomed);
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	expect_no_claim_of_n2(f);
 }

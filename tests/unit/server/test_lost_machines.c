@@ -156,7 +156,9 @@ TEST_ON(a_refused_machine_of_the_lost_time_is_waited_for_until_it_reports, struc
 	assert_error(epoch_check_purge(f->server, "web", &err), STATUS_FAILED_PRECONDITION, err, "--unknown");
 	assert_int_equal(n_events(f, "node n1", "Nodes.Doubt", CODE_2(f)), 1);
 	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
-	come(&f->n1, "n1", MACHINE_2, BOOT_2);
+	nodes_note_kept_out(f->server, "n1");
+	come(&f->n1, "n1", MACHINE_2, BOOT_2); /* the boot of the first one does not come back */
+	assert_true(f->n1.welcomed);
 	report(f, &f->n1, 1, &w->alloc, &w->held, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(history_missing_nodes(f->server) + replaced_count(f->server), 0);
@@ -208,6 +210,7 @@ TEST_ON(a_word_of_before_a_machine_was_seen_stands_for_no_report_of_it, struct l
 	come_refused(w, MACHINE_2);
 	expect_waiting(f, 0, 1, CODE_2(f));
 	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
+	pass_grace(f);
 	come(&f->n1, "n1", MACHINE_2, BOOT_2);
 	assert_true(f->n1.welcomed);
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
@@ -598,4 +601,35 @@ CLUSTER_TEST(an_unreported_node_is_purged_only_with_a_reason)
 	assert_int_equal(epoch_check(f->server, &db, &err), STATUS_OK);
 	lose(f, &f->n2);
 	assert_int_equal(purge_for(f, "n2", "", &err), STATUS_OK); /* it has reported */
+}
+
+#define BOOT_3 "b0010000-0000-4000-8000-000000000003"
+
+/* The machine took the volume after the backup. The stored boot is of the machine before. */
+TEST_ON(another_boot_of_an_identified_machine_waits_after_a_restore, struct fixture, f, setup_hundred,
+	teardown)
+{
+	struct backup backup = {0};
+	struct fake_node thief = {0};
+	struct claim held, claim;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	come(&f->n1, "n1", MACHINE_1, BOOT_1);
+	connect_node(&f->n2, "n2");
+	lose(f, &f->n1);
+	come(&f->n1, "n1", MACHINE_2, BOOT_2);
+	assert_int_equal(identify(f, "n1", MACHINE_2, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	connect_node(&f->n2, "n2");
+	come(&f->n1, "n1", MACHINE_2, BOOT_2);
+	assert_true(f->n1.welcomed);
+	take(f, &f->n1, "n1", &held);
+	restore_knowing(f, &backup, 1);
+	join(f, &f->n2, "n2", 1);
+	fake_node_init(&thief, f->event, f->dir, "node-n1", f->port);
+	come(&thief, "n1", MACHINE_2, BOOT_3);
+	assert_int_equal(thief.closed_status, STATUS_FAILED_PRECONDITION);
+	assert_true(run_alloc(f, ALLOC_2, "n2", NULL) != STATUS_OK ||
+		    claim_for(&f->n2, ALLOC_2, &claim, NULL) != STATUS_OK);
+	fake_node_release(&thief);
 }
