@@ -17,10 +17,6 @@
 struct search {
 	const char *path;
 	char below[PATH_MAX]; /* the first that is mounted below it */
-	bool is_found;
-	bool is_shared;
-	bool is_slave;
-	bool is_read_only;
 };
 
 /* The place of a path of the host, and whether a volume shows a folder above it. */
@@ -57,21 +53,7 @@ enum status publish_open(const char *publish_dir, uid_t agent_uid, int *ret, str
 	return STATUS_OK;
 }
 
-/* Records a mount at the path. The last one wins, because it covers the others. */
-static int visit(const struct mount_entry *entry, void *userdata)
-{
-	struct search *search = userdata;
-
-	if (!str_eq(entry->point, search->path))
-		return 0;
-	search->is_found = true;
-	search->is_shared = entry->peer_group != 0;
-	search->is_slave = entry->master != 0;
-	search->is_read_only = mount_option_is_set(entry->options, "ro");
-	return 0;
-}
-
-static bool is_granted(const struct search *found, Holdfast__Driver__V1__MountPropagation asked)
+static bool is_granted(const struct place *found, Holdfast__Driver__V1__MountPropagation asked)
 {
 	switch (asked) {
 	case HOLDFAST__DRIVER__V1__MOUNT_PROPAGATION__MOUNT_PROPAGATION_PRIVATE:
@@ -222,10 +204,10 @@ static enum status check_one(const char *mountinfo_path, const char *path,
 			     const Holdfast__Driver__V1__VolumeMount *volume, const char **ret_reason,
 			     struct error *err)
 {
-	struct search search = {.path = path};
+	struct place place;
 
-	TRY(read_table(mountinfo_path, visit, &search, err));
-	if (!search.is_found) {
+	TRY(read_failed(mountinfo_path, mounts_find(mountinfo_path, path, SIZE_MAX, &place), err));
+	if (!place.is_point) {
 		*ret_reason = "publish";
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -233,20 +215,20 @@ static enum status check_one(const char *mountinfo_path, const char *path,
 			"task starts; see holdfast alloc status",
 			volume->destination, path);
 	}
-	if (search.is_read_only && !volume->read_only) {
+	if ((place.flags & READ_ONLY) && !volume->read_only) {
 		*ret_reason = "read_only";
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the volume for %.128s was granted for reading, and its task asks to write: "
 				 "%s is read-only",
 				 volume->destination, path);
 	}
-	if (is_granted(&search, volume->propagation))
+	if (is_granted(&place, volume->propagation))
 		return STATUS_OK;
 	*ret_reason = "propagation";
 	return error_set(
 		err, STATUS_PERMISSION_DENIED, 0,
 		"the volume for %.128s was granted less propagation than its task asks for: %s is %s",
-		volume->destination, path, search.is_slave ? "a slave" : "private");
+		volume->destination, path, place.is_slave ? "a slave" : "private");
 }
 
 enum status publish_check(const char *mountinfo_path, int fd, const char *publish_dir,

@@ -76,7 +76,7 @@ static int find_place(const char *table, const char *path, bool is_mount, struct
 {
 	int r = mounts_find(table, path, SIZE_MAX, ret);
 
-	ret->is_known = ret->is_known && (!is_mount || ret->n_point == strlen(path));
+	ret->is_known = ret->is_known && (!is_mount || ret->is_point);
 	return r;
 }
 

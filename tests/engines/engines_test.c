@@ -808,6 +808,7 @@ static void a_path_of_the_host_is_read_only(void **state)
 /* crun makes the folder of a mount before it makes the path of the host read-only. */
 static void a_task_makes_no_folder_in_a_path_of_the_host(void **state)
 {
+	static const char *const paths[] = {"HOST_PATH_TO_WRITE", "HOST_PATH_HIDDEN"};
 	bool is_podman = str_eq(getenv("ENGINE"), "podman");
 	Holdfast__Driver__V1__StartTaskResponse *response = NULL;
 	struct error err;
@@ -834,8 +835,17 @@ static void a_task_makes_no_folder_in_a_path_of_the_host(void **state)
 	else
 		assert_int_not_equal(start(&w, &response, &err), STATUS_OK);
 	(void)destroy("maker", true);
-	(void)snprintf(made, sizeof(made), "%s/made", getenv("HOST_PATH_TO_WRITE"));
-	assert_int_equal(access(made, F_OK), -1);
+	wish_task(&w, "maker", "sleep 1000");
+	set_host_path(&w, getenv("HOST_PATH_HIDDEN"));
+	pack_task(&w);
+	sign(&w);
+	if (is_podman)
+		refused("a path of the host whose read-only mount is hidden", start(&w, &response, &err),
+			STATUS_FAILED_PRECONDITION, "host_paths", &err);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		(void)snprintf(made, sizeof(made), "%s/made", getenv(paths[i]));
+		assert_int_equal(access(made, F_OK), -1);
+	}
 }
 
 /* The flags of the mount at /vol in the container of @task. */

@@ -69,7 +69,7 @@ state_dir = "{work}/state"
 images = ["localhost/bb:1", "bb:1", "localhost/bb:2@*", "localhost/other@*", "localhost/kernel:1", "localhost/linked:*"]
 users = ["0", "0:0", "1000"]
 networks = ["none", "isolated"]
-host_paths = ["{work}/host", "{work}/to-write", "{work}/more", "{work}/volume-publish/below", "{work}/volume-stage/below"]
+host_paths = ["{work}/host", "{work}/to-write", "{work}/more", "{work}/over/hidden", "{work}/volume-publish/below", "{work}/volume-stage/below"]
 nofile = 1024
 nproc = 4096
 {old_runc}infra {{
@@ -145,13 +145,16 @@ class World:
 
     def begin(self):
         run("mount", "-t", "tmpfs", "-o", "size=2G,mode=755", "holdfast-engines", str(self.work))
-        for name in ("run", "publish", "state", "host", "to-write", "more", "more/below"):
+        for name in ("run", "publish", "state", "host", "to-write", "more", "more/below", "over", "over/hidden"):
             (self.work / name).mkdir()
         self.publish()
         (self.work / "to-write/shown").write_text("shown\n", encoding="ascii")
         run("mount", "--bind", str(self.work / "to-write"), str(self.work / "host"))
         if self.engine == "podman":  # Docker makes it read-only in time
             run("mount", "-o", "remount,bind,ro", str(self.work / "host"))
+        run("mount", "--bind", "-o", "ro", str(self.work / "to-write"), str(self.work / "over/hidden"))
+        run("mount", "-t", "tmpfs", "-o", "size=1M,mode=755", "over", str(self.work / "over"))  # hides the read-only mount
+        (self.work / "over/hidden").mkdir()
         run("mount", "-t", "tmpfs", "-o", "size=1M,mode=755", "below", str(self.work / "more/below"))
         for tree in ("publish", "stage"):
             folder, at = self.work / f"volume-{tree}", self.work / tree / "volume"
@@ -364,7 +367,7 @@ class World:
     def phase(self, name, account=AGENT):
         """Output of a phase, run by the agent's account, or another one."""
         env = dict(os.environ) | {"DRIVER_SOCKET": f"{self.work}/run/driver.sock", "WISH": f"{self.work}/agent/wish", "ENGINE": self.engine, "HOST_PATH": f"{self.work}/host",
-                                  "HOST_PATH_TO_WRITE": f"{self.work}/to-write", "HOST_PATH_WITH_MORE": f"{self.work}/more", "HOST_PATH_IN_PUBLISH": f"{self.work}/volume-publish/below",
+                                  "HOST_PATH_TO_WRITE": f"{self.work}/to-write", "HOST_PATH_HIDDEN": f"{self.work}/over/hidden", "HOST_PATH_WITH_MORE": f"{self.work}/more", "HOST_PATH_IN_PUBLISH": f"{self.work}/volume-publish/below",
                                   "HOST_PATH_IN_STAGE": f"{self.work}/volume-stage/below", "IMAGE_DIGEST": self.image_digest(), "IMAGE_HAS_DIGEST": "yes" if self.has_digest() else ""}  # fmt: skip
         (self.work / "agent").mkdir(exist_ok=True)
         shutil.chown(self.work / "agent", AGENT)
@@ -426,7 +429,7 @@ class World:
     def end(self):
         for name in (*(n for n in self.processes if n != "engine"), "engine"):
             self.stop(name)
-        subprocess.run(["umount", "-R", "-l", str(self.work)], check=False)
+        subprocess.run(["umount", "-l", str(self.work)], check=False)  # all below it, too
         self.work.rmdir()
 
 

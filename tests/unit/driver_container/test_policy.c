@@ -1053,8 +1053,9 @@ TEST(a_task_has_its_own_time_to_stop)
 
 TEST(propagation_is_that_of_the_grant)
 {
-#define LINE(slot, tag) "3" slot " 1 0:5 / /run/holdfast/publish/" ALLOC "/" slot " rw " tag "- tmpfs t rw\n"
-	static const char table[] = LINE("0", "") LINE("1", "master:7 ") LINE("2", "shared:8 ");
+#define ROOT_LINE "20 1 8:1 / / rw - ext4 d rw\n"
+#define LINE(slot, tag) "3" slot " 20 0:5 / /run/holdfast/publish/" ALLOC "/" slot " rw " tag "- tmpfs t rw\n"
+	static const char table[] = ROOT_LINE LINE("0", "") LINE("1", "master:7 ") LINE("2", "shared:8 ");
 	static const enum status expected[4][3] = {
 		{STATUS_OK, STATUS_PERMISSION_DENIED, STATUS_PERMISSION_DENIED},
 		{STATUS_OK, STATUS_OK, STATUS_PERMISSION_DENIED},
@@ -1101,9 +1102,8 @@ TEST(propagation_is_that_of_the_grant)
 TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 {
 	static const char table[] =
-		"20 1 8:1 / / rw - ext4 d rw\n"
-		"30 1 0:5 / /srv/data rw - tmpfs t rw\n31 1 0:5 / /srv/data2 rw - tmpfs t rw\n"
-		"32 1 0:5 / /srv/web/a\\040b rw - tmpfs t rw\n";
+		ROOT_LINE "30 20 0:5 / /srv/data rw - tmpfs t rw\n31 20 0:5 / /srv/data2 rw - tmpfs t rw\n"
+			  "32 20 0:5 / /srv/web/a\\040b rw - tmpfs t rw\n";
 	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
 	struct error err;
 
@@ -1120,12 +1120,30 @@ TEST(a_path_of_the_host_has_nothing_mounted_below_it)
 	(void)rmdir(folder);
 }
 
+/* Makes a table of @n mounts: the root, and at /srv one over the other. The last is read-only. */
+static void put_stack(const char *path, unsigned int n)
+{
+	char table[8192] = ROOT_LINE;
+
+	for (unsigned int i = 1; i < n; i++) {
+		size_t at = strlen(table);
+
+		(void)snprintf(table + at, sizeof(table) - at, "%u %u 8:1 /srv /srv %s - ext4 d rw\n", 20 + i,
+			       19 + i, i + 1 == n ? "ro" : "rw");
+	}
+	assert_int_equal(file_write_atomic(path, 0600, table, strlen(table)), 0);
+}
+
 TEST(a_path_of_the_host_is_read_only_itself_for_podman)
 {
 	static const char table[] =
-		"20 1 8:1 / / rw - ext4 d ro\n21 20 8:1 /srv/a /srv/a ro,nosuid - ext4 d rw\n"
+		"27 20 8:4 / / rw - ext4 d rw\n"
+		"20 20 8:1 / / rw - ext4 d ro\n21 20 8:1 /srv/a /srv/a ro,nosuid - ext4 d rw\n"
 		"22 20 8:1 /srv/b /srv/b ro - ext4 d rw\n"
-		"23 22 8:1 /srv/b /srv/b rw - ext4 d rw\n";
+		"23 22 8:1 /srv/b /srv/b rw - ext4 d rw\n"
+		"24 20 8:2 / /mnt/c/d ro - ext4 d rw\n25 20 8:3 / /mnt/c rw - ext4 d rw\n"
+		"26 29 8:2 / /opt/e/f ro - ext4 d rw\n29 20 8:3 / /opt/e rw - ext4 d rw\n"
+		"28 27 8:4 / /srv/a rw - ext4 d rw\n";
 	static const struct {
 		const char *path;
 		enum status status;
@@ -1133,7 +1151,9 @@ TEST(a_path_of_the_host_is_read_only_itself_for_podman)
 		{"/srv/a", STATUS_OK},
 		{"/srv/a/b", STATUS_OK},
 		{"/srv/ab", STATUS_FAILED_PRECONDITION},
-		{"/srv/b", STATUS_FAILED_PRECONDITION}, /* covered */
+		{"/srv/b", STATUS_FAILED_PRECONDITION},	  /* covered */
+		{"/mnt/c/d", STATUS_FAILED_PRECONDITION}, /* a later mount above hides its own */
+		{"/opt/e/f", STATUS_OK},		  /* an older one, moved into a later one */
 		{"/srv", STATUS_FAILED_PRECONDITION},
 	};
 	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16], longest[PATH_MAX + 64];
@@ -1148,6 +1168,10 @@ TEST(a_path_of_the_host_is_read_only_itself_for_podman)
 	assert_int_equal(publish_check_read_only("/nonexistent", "/srv/a", &err), STATUS_INTERNAL);
 	assert_int_equal(file_write_atomic(path, 0600, "", 0), 0);
 	assert_int_equal(publish_check_read_only(path, "/srv/a", &err), STATUS_FAILED_PRECONDITION);
+	put_stack(path, 64);
+	assert_int_equal(publish_check_read_only(path, "/srv/a", &err), STATUS_OK);
+	put_stack(path, 65);
+	assert_error(publish_check_read_only(path, "/srv/a", &err), STATUS_INTERNAL, err, "too long");
 	(void)snprintf(longest, sizeof(longest), "20 1 8:1 /%0*d / ro - ext4 d rw\n", PATH_MAX - 10, 0);
 	assert_int_equal(file_write_atomic(path, 0600, longest, strlen(longest)), 0);
 	assert_int_equal(publish_check_read_only(path, "/srv", &err), STATUS_OK);
@@ -1238,7 +1262,8 @@ TEST(a_path_of_the_host_is_where_root_alone_could_put_it)
 
 TEST(a_writer_is_refused_where_the_publish_is_read_only)
 {
-	static const char table[] = "30 1 0:5 / /run/holdfast/publish/" ALLOC "/0 ro - tmpfs t rw\n";
+	static const char table[] =
+		ROOT_LINE "30 20 0:5 / /run/holdfast/publish/" ALLOC "/0 ro - tmpfs t rw\n";
 	cleanup_close int fd = -EBADF;
 	char folder[FOLDER_SIZE], path[FOLDER_SIZE + 16];
 	const char *reason = "";

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/mountinfo.h"
+#include "base/path.h"
 #include "model/order.h"
 
 #include <fcntl.h>
@@ -204,18 +205,38 @@ WRAPPED(enum status, publish_check, const char *mountinfo_path, int fd, const ch
 	return error_set(err, STATUS_PERMISSION_DENIED, 0, "another volume is published");
 }
 
-/* The volume is mounted after all of this machine's mounts. */
 int __real_mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
+
+struct above {
+	uint64_t id;
+	size_t n_point;
+};
+
+static int visit_above(const struct mount_entry *entry, void *userdata)
+{
+	struct above *above = userdata;
+
+	if (strlen(entry->point) >= above->n_point && path_is_within(PUBLISH, entry->point))
+		*above = (struct above){entry->id, strlen(entry->point)};
+	return 0;
+}
+
+/* The volume is mounted after all of this machine's mounts. */
 WRAPPED(int, mountinfo_each, struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata)
 {
-	const struct mount_entry volume = {.dev_major = 8,
+	struct above above = {0};
+	int r = __real_mountinfo_each(mountinfo, visit_above, &above);
+	const struct mount_entry volume = {.id = UINT64_MAX,
+					   .parent = above.id,
+					   .dev_major = 8,
 					   .dev_minor = 1,
 					   .root = "/",
 					   .point = PUBLISH "/" ALLOC "/0",
 					   .options = "rw,nosuid,nodev",
 					   .type = "ext4"};
-	int r = __real_mountinfo_each(mountinfo, visit, userdata);
 
+	if (r == 0)
+		r = __real_mountinfo_each(mountinfo, visit, userdata);
 	return r != 0 || model.is_bare ? r : visit(&volume, userdata);
 }
 
