@@ -38,7 +38,7 @@ class RunbookTest(unittest.TestCase):
         tls = f"{SERVER}/tls"
         shell = runbook.Shell(f"{PREFIX}/shell.state", f"{PREFIX}/etc", {
             "PATH": f"{PREFIX}/bin:{os.environ['PATH']}", "HOLDFAST_DEV_DIR": SERVER,
-            "HOLDFAST_AGENT_SOCKET": self.node.socket})
+            "HOLDFAST_AGENT_SOCKET": self.node.socket, "base": f"{self.node.dir}/publish"})
         page = runbook.Page(FOLDER, name, shell, lambda: runbook.scrape(
             *self.world.address(), f"{tls}/ca.pem", f"{tls}/operator.pem", f"{tls}/operator.key"))
         return page.open() if alert else page
