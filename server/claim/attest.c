@@ -286,8 +286,8 @@ static void write_bypassed(struct strbuf *sb, const struct claim *claim)
 	else
 		strbuf_printf(sb,
 			      "node %s has not confirmed that it unmounted (receipt), no later boot of it "
-			      "than %s was seen (new_boot), no storage confirmed a detach (storage_fence)",
-			      claim->node_id, claim->boot_id);
+			      "was seen (new_boot), no storage confirmed a detach (storage_fence)",
+			      claim->node_id);
 	if (claim->last_error[0] != '\0')
 		strbuf_printf(sb, "; the last error: %s", claim->last_error);
 	strbuf_puts(sb, "\n");
@@ -324,8 +324,10 @@ static void answer_free(struct answer *answer)
 }
 DEFINE_CLEANUP(struct answer, answer_free)
 
-static bool hide_machines(struct server *server, attestation *shown)
+static bool hide_node(struct server *server, const struct rpc_call *call, attestation *shown)
 {
+	if (access_check(server, call, ACCESS_NODE_READ, NULL, NULL) != STATUS_OK)
+		shown->boot_id[0] = '\0';
 	for (size_t i = 0; i < shown->n_machines; i++)
 		if (!machine_code_show(server, shown->node_id, &shown->machines[i]))
 			return false;
@@ -347,7 +349,8 @@ static void on_answer(struct server *server, void *userdata)
 		if (claim)
 			response->claims[response->n_claims++] = claim;
 	}
-	if (hide_machines(server, response->attestation))
+	claims_hide_boots(server, answer->call, response->claims, response->n_claims);
+	if (hide_node(server, answer->call, response->attestation))
 		rpc_call_reply(answer->call, &response->base);
 	else
 		answer_error(answer->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");

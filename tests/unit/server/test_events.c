@@ -219,6 +219,39 @@ TEST_ON(the_answer_to_a_detach_shows_a_tenant_no_boot, struct fixture, f, setup_
 	assert_null(strstr(said, BOOT_1));
 }
 
+TEST_ON(the_answer_to_an_attestation_shows_no_boot, struct fixture, f, setup_acl, teardown)
+{
+	cleanup(caller_release) struct caller_client caller;
+	cleanup_free char *secret = NULL;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	operator_does(
+		f, "Operator.PutPolicy",
+		"{\"policy\": {\"name\": \"p\", \"operator\": \"write\", \"namespaces\": [{\"namespace\": "
+		"\"default\", \"capabilities\": [\"csi-attest-volume\"]}]}}");
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	for (unsigned int i = 0; i < 2; i++) { /* tried, and done */
+		cleanup(json_decrefp) json_t *answer = NULL;
+		cleanup_free char *said = NULL;
+
+		assert_ok(
+			caller_call(&caller, "Nodes.Attest",
+				    i == 0 ? "{\"id\": \"n1\", \"volumes\": [{\"id\": \"db\"}], \"reason\": "
+					     "\"is off\", \"dry_run\": true}"
+					   : "{\"id\": \"n1\", \"volumes\": [{\"id\": \"db\"}], \"reason\": "
+					     "\"is off\"}",
+				    &answer, NULL));
+		said = json_dumps(answer, 0);
+		assert_non_null(strstr(said, "no later boot of it was seen"));
+		assert_null(strstr(said, BOOT_1));
+	}
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
 /* Its evidence is the boot in which the node is now. */
 TEST_ON(a_claim_that_a_new_boot_ended_shows_it_to_readers_of_nodes, struct fixture, f, setup_acl, teardown)
 {
