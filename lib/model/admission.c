@@ -214,12 +214,14 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 static enum status repeat_own(const struct admission *in, const struct volume_request *request,
 			      const struct claim *own, const struct claim **ret_same, struct error *err)
 {
-	if (own->access_mode != request->access_mode || own->attachment_mode != request->attachment_mode)
+	if (own->access_mode != request->access_mode || own->attachment_mode != request->attachment_mode ||
+	    own->mode != volume_request_mode(request))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "volume %s: allocation %s asks for %s/%s and holds it as %s/%s; stop it: "
-				 "holdfast alloc stop %s",
-				 in->volume_id, in->alloc_id, access_mode_name(request->access_mode),
-				 attachment_mode_name(request->attachment_mode),
+				 "volume %s: allocation %s asks for %s (%s/%s) and holds it for %s (%s/%s); "
+				 "stop it: holdfast alloc stop %s",
+				 in->volume_id, in->alloc_id, claim_mode_name(volume_request_mode(request)),
+				 access_mode_name(request->access_mode),
+				 attachment_mode_name(request->attachment_mode), claim_mode_name(own->mode),
 				 access_mode_name(own->access_mode),
 				 attachment_mode_name(own->attachment_mode), in->alloc_id);
 	*ret_same = own;

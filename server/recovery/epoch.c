@@ -1081,9 +1081,23 @@ static enum status take_known(struct session *session, struct claim_entry *known
 	return adopt(session, &recorded, known, RESTORE_STORAGE_UNKNOWN, err);
 }
 
+/* May the pending allocation have got the node in the time that the store has forgotten? Ids are given again,
+ * so the ticket may be of an earlier one. @ticket was verified. */
+static bool may_be_placed(const struct session *session, const struct alloc *alloc,
+			  const ProtobufCBinaryData *ticket)
+{
+	const char *wanted = alloc_wait_node(alloc);
+	struct ticket shown;
+
+	memcpy(&shown, ticket->data, sizeof(shown));
+	return is_forgotten_time(session) && (wanted[0] == '\0' || str_eq(wanted, session->node_id)) &&
+	       (int64_t)shown.not_after_ms > alloc->create_time_ms;
+}
+
 /* An allocation that was pending in the backup has the node to which its ticket was given since. Without a
  * ticket a node could take the work of others. */
-static enum status place_proven(struct session *session, const struct claim *claim, struct error *err)
+static enum status place_proven(struct session *session, const struct claim *claim,
+				const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
 	const struct alloc_entry *entry = state_alloc(&server->state, claim->allocation_id);
@@ -1091,7 +1105,7 @@ static enum status place_proven(struct session *session, const struct claim *cla
 	char object[OBJECT_SIZE];
 	struct alloc alloc;
 
-	if (!entry || !alloc_is_pending(&entry->alloc))
+	if (!entry || !alloc_is_pending(&entry->alloc) || !may_be_placed(session, &entry->alloc, ticket))
 		return STATUS_OK;
 	alloc = entry->alloc; /* shares its lists */
 	memcpy(alloc.node_id, claim->node_id, sizeof(alloc.node_id));
@@ -1120,7 +1134,7 @@ static enum status take_unknown(struct session *session, struct claim *reported,
 	if (is_proven)
 		TRY(check_history(session, reported, err));
 	if (is_proven && !is_past)
-		TRY(place_proven(session, reported, err));
+		TRY(place_proven(session, reported, ticket, err));
 	checks_us = clock_monotonic_us();
 	status = check_unknown(session, reported, !is_past, ticket, is_proven, &storage, err);
 	/* adoption has a rate of its own, which allows more than the comparisons */

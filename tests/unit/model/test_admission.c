@@ -138,7 +138,7 @@ TEST(the_same_allocation_gets_its_own_claim_again)
 	assert_int_equal(check(&w, NULL), STATUS_UNAVAILABLE);
 }
 
-TEST(an_allocation_gets_no_claim_again_that_has_another_access_mode)
+TEST(an_allocation_gets_no_claim_again_that_has_another_mode)
 {
 	struct world w;
 	struct error err;
@@ -149,6 +149,10 @@ TEST(an_allocation_gets_no_claim_again_that_has_another_access_mode)
 	assert_int_equal(str_copy(w.held.node_id, sizeof(w.held.node_id), "n2"), 0);
 	w.held.access_mode = MULTI_NODE_MULTI_WRITER;
 	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, "holdfast alloc stop " ALLOC_2);
+	w.held.access_mode = w.alloc.volumes[0].access_mode;
+	assert_int_equal(check(&w, NULL), STATUS_ALREADY_EXISTS);
+	w.alloc.volumes[0].read_only = true;
+	assert_error(check(&w, &err), STATUS_FAILED_PRECONDITION, err, "holds it for write");
 }
 
 TEST(another_attachment_mode_than_the_holders_is_refused)

@@ -122,7 +122,9 @@ struct ticket ticket_of(const struct fixture *f, const struct claim *claim)
 	memcpy(volume.external_id, claim->external_id, sizeof(volume.external_id));
 	memcpy(volume.context_digest, claim->context_digest, sizeof(volume.context_digest));
 	memcpy(volume.profile, claim->profile, sizeof(volume.profile));
-	assert_int_equal(ticket_issue(f->server->issuer, claim, &volume, 1, &ticket, NULL), STATUS_OK);
+	assert_int_equal(
+		ticket_issue(f->server->issuer, claim, &volume, clock_realtime_ms() + 120000, &ticket, NULL),
+		STATUS_OK);
 	return ticket;
 }
 

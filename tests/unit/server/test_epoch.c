@@ -7,6 +7,7 @@
 #include "sample.h"
 #include "submission.h"
 #include "unit.h"
+#include "unit_clock.h"
 
 #include "access/audit_read.h"
 #include "base/fd.h"
@@ -1242,9 +1243,10 @@ TEST_FIXTURE(no_order_of_reconnects_makes_a_second_writer, setup, teardown)
 
 /* --- work that waited in the backup, and was placed since --- */
 
-static void run_waiting(struct fixture *f, const char *id)
+static void run_waiting(struct fixture *f, const char *id, const char *node)
 {
-	Holdfast__V1__Allocation alloc = V1(allocation, .id = TEXT(id), .name = TEXT("app"));
+	Holdfast__V1__Allocation alloc =
+		V1(allocation, .id = TEXT(id), .name = TEXT("app"), .node_id = TEXT(node));
 	Holdfast__V1__RunAllocationRequest request =
 		V1(run_allocation_request, .allocation = &alloc, .wait_ms = 3600 * 1000);
 	Holdfast__V1__VolumeRequest volume =
@@ -1267,7 +1269,7 @@ static void forget_that_n2_got_it(struct fixture *f, struct alloc *ret_alloc, st
 	connect_node(&f->n2, "n2");
 	assert_ok(register_volume(f, &f->operator, NULL));
 	take_claim(f, &f->n1, "db", ALLOC_1);
-	run_waiting(f, ALLOC_3);
+	run_waiting(f, ALLOC_3, "");
 	settle(f);
 	take_backup(f, &backup);
 	connect_node(&f->n1, "n1");
@@ -1334,6 +1336,59 @@ CLUSTER_TEST(work_that_waits_goes_to_no_node_without_its_ticket)
 	assert_null(state_claim(&f->server->state, held.id));
 	UNTIL(f, str_eq(alloc_of(f, ALLOC_3).node_id, "n1") || str_eq(alloc_of(f, ALLOC_3).node_id, "n2"));
 	assert_false(f->n2.closed);
+}
+
+/* Ids of allocations are given again: n2 had db for an earlier ALLOC_3, and shows the ticket of that. */
+TEST_FIXTURE(work_that_waits_goes_to_no_node_by_the_ticket_of_earlier_work, setup, teardown)
+{
+	static const struct {
+		bool is_earlier;  /* the ticket expired before the work was submitted */
+		const char *node; /* for which the work waits */
+		bool is_later;	  /* it is shown in a second report */
+		const char *expected;
+	} rows[] = {
+		{false, "", false, "n2"}, /* it may be of this work */
+		{false, "n2", false, "n2"}, {true, "", false, ""},
+		{false, "n1", false, ""},   {false, "", true, ""},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fixture *f = *state;
+		struct backup backup = {0};
+		struct ticket ticket;
+		struct claim old;
+
+		connect_node(&f->n1, "n1");
+		connect_node(&f->n2, "n2");
+		assert_ok(register_volume(f, &f->operator, NULL));
+		take_claim(f, &f->n1, "db", ALLOC_1);
+		old = claim_of(f, ALLOC_1);
+		(void)str_copy(old.id, sizeof(old.id), ALLOC_2); /* a ticket names no claim */
+		(void)str_copy(old.allocation_id, sizeof(old.allocation_id), ALLOC_3);
+		(void)str_copy(old.node_id, sizeof(old.node_id), "n2");
+		ticket = ticket_of(f, &old);
+		if (rows[i].is_earlier)
+			unit_clock_step(180000);
+		run_waiting(f, ALLOC_3, rows[i].node);
+		settle(f);
+		take_backup(f, &backup);
+		restore(f, &backup, 1);
+		connect_node(&f->n2, "n2");
+		if (rows[i].is_later) {
+			report_with(&f->n2, 1, NULL, NULL, NULL, false);
+			UNTIL(f, has_reported(f, "n2"));
+			fake_node_disconnect(&f->n2);
+			settle(f);
+			come_back_running(f, &old);
+			UNTIL(f, f->n2.reports_wanted == 1);
+		}
+		report_with(&f->n2, 1, NULL, &old, &ticket, false);
+		UNTIL(f, has_reported(f, "n2") && state_claim(&f->server->state, old.id));
+		settle(f);
+		assert_string_equal(alloc_of(f, ALLOC_3).node_id, rows[i].expected);
+		(void)teardown(state);
+		(void)setup(state);
+	}
 }
 
 /* The claim of ALLOC_3 is believed, but under a key that nobody has. */
