@@ -139,8 +139,8 @@ static enum status read_path_stat(const struct engine_call *call, json_t **ret, 
 	cleanup_free uint8_t *bytes = NULL;
 	size_t n = 0;
 
-	for (char *p = text; p && *p; p++) /* podman has the alphabet for URLs */
-		*p = *p == '-' ? '+' : *p == '_' ? '/' : *p;
+	for (char *p = text; p && (p = strpbrk(p, "-_")); p++) /* podman has the alphabet for URLs */
+		*p = *p == '-' ? '+' : '/';
 	if (text && base64_decode(text, strlen(text), true, &bytes, &n) == 0 &&
 	    unpack_json("it", (const char *)bytes, n, ret, NULL) == STATUS_OK)
 		return STATUS_OK;
