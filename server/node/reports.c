@@ -525,8 +525,8 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
  * boot counts only after the earlier one has disconnected, or has had time to come back to a server that
  * leads since a moment ago. Keepalive ends dead sessions within seconds, so an honest reboot gets in. The
  * refusal does not name the boot: a hello with that id takes the session over. */
-static enum status check_rival(const struct session *session, struct node_entry *node,
-			       const char *boot_id, struct error *err)
+static enum status check_rival(const struct session *session, struct node_entry *node, const char *boot_id,
+			       struct error *err)
 {
 	const struct session *rival = node->session;
 

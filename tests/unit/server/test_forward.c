@@ -909,9 +909,10 @@ TEST_FIXTURE(streams_that_are_cancelled_and_kept_take_no_connection_from_others,
 	WAIT_FOR(world->n_open > n_kept + 1 || !other.stream);
 	ask(client_at(5), &ended);
 	WAIT_FOR(ended.is_done);
-	fprintf(stderr, "at the leader: %zu connections, %zu streams\nsession: %s\nstream: %s\ncall: %d %s\n",
-		rpc_server_stats(world->leader).connections, n_kept, session.stream ? "" : session.message,
-		other.stream ? "" : other.message, ended.status, ended.message);
+	print_message("at the leader: %zu connections, %zu streams\nsession: %s\nstream: %s\ncall: %d %s\n",
+		      rpc_server_stats(world->leader).connections, n_kept,
+		      session.stream ? "" : session.message, other.stream ? "" : other.message, ended.status,
+		      ended.message);
 	assert_non_null(session.stream);
 	assert_non_null(other.stream);
 	assert_int_equal(ended.status, STATUS_OK);
